@@ -25,7 +25,7 @@ from signalbook.messages import Message, Policy
 from signalbook.pipeline.commands.infer import Trial
 from signalbook.pipeline.inference import definitions
 from signalbook.pipeline.inference.discriminators import Discriminator
-from signalbook.pipeline.inference.observations import Observations, find_discriminator, kinds
+from signalbook.pipeline.inference.observations import Observations, find_discriminator, find_kinds
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS, Rules
 from signalbook.pipeline.job.snapshot import Snapshot
 
@@ -89,11 +89,11 @@ def chosen(messages: list[Message], second: list[bool], by: Discriminator) -> tu
 
 def attempt(first: Observations, held_back: list[Message], rules: Rules, by: Discriminator) -> Trial:
     """Held-back messages, held to definitions inferred by these rules."""
-    document = definitions.document(first, "bench", rules, by)
+    document = definitions.build_document(first, "bench", rules, by)
     contract = Snapshot.of_documents([("the inferred definitions", document)]).compile(Policy())
     found = Trial()
     for message in held_back:
-        unseen = [name for key, name in kinds(message, by).items() if key not in first.kinds]
+        unseen = [name for key, name in find_kinds(message, by).items() if key not in first.kinds]
         if unseen:
             found.pass_over(unseen[0])
         else:

@@ -40,7 +40,7 @@ from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.job.subjects import Subjects
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
-from signalbook.pipeline.landing.staging import StagedFiles
+from signalbook.pipeline.landing.staged_files import StagedFiles
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch, Source

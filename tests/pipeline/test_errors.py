@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.pipeline.errors import disk_failure
+from signalbook.pipeline.errors import build_disk_error
 from signalbook.pipeline.landing.tasks import explain_failure
 
 
@@ -48,7 +48,7 @@ def test_a_failed_job_in_one_line(text: str, words: str) -> None:
     ],
 )
 def test_disk_failures_are_described(code: int, words: str) -> None:
-    assert words in str(disk_failure(OSError(code, "Permission denied"), "lake"))
+    assert words in str(build_disk_error(OSError(code, "Permission denied"), "lake"))
 
 
 def test_missing_java_is_reported_in_one_line(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from signalbook.pipeline.places import Place, Storage, place_of
     from signalbook.pipeline.reports.report import Report
     from signalbook.pipeline.reports.upload import exposition, reporting
-    from signalbook.pipeline.sources.mapping import MessageColumns
+    from signalbook.pipeline.sources.message_columns import MessageColumns
     from signalbook.pipeline.tables.landed_tables import read, views
 
 __all__ = [
@@ -118,7 +118,7 @@ _NAMES: Final = {
     "places": ("Place", "Storage", "place_of"),
     "reports.report": ("Report",),
     "reports.upload": ("exposition", "reporting"),
-    "sources.mapping": ("MessageColumns",),
+    "sources.message_columns": ("MessageColumns",),
     "tables.landed_tables": ("read", "views"),
 }
 _MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}

@@ -128,12 +128,12 @@ def build_text_map(maps: Sequence[Iterable[tuple[str, str]] | None]) -> pa.Array
 def build_text_maps(members: Mapping[str, pa.StringArray]) -> pa.Array:
     """Return a ``columns.TEXT_MAP`` array of columns by name. Null is not a member; a row without members is null."""
     count = len(next(iter(members.values())))
-    there = np.stack([texts.is_valid().to_numpy(zero_copy_only=False) for texts in members.values()], axis=1)
-    rows, places = np.nonzero(there)
+    existing = np.stack([texts.is_valid().to_numpy(zero_copy_only=False) for texts in members.values()], axis=1)
+    rows, places = np.nonzero(existing)
     names = pa.array(list(members), pa.string()).take(pa.array(places))
     # Column ``p`` of row ``r`` lies at ``p * count + r`` of the columns one behind the other.
     texts = pa.concat_arrays(members.values()).take(pa.array(places * count + rows))
-    sizes = there.sum(axis=1)
+    sizes = existing.sum(axis=1)
     offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
     return pa.MapArray.from_arrays(offsets, names, texts, type=columns.TEXT_MAP, mask=pa.array(sizes == 0))
 

@@ -23,11 +23,11 @@ from typing import Final, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from signalbook.pipeline.errors import PipelineError, disk_failure
+from signalbook.pipeline.errors import PipelineError, build_disk_error
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
 from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, TableFormat
-from signalbook.pipeline.landing.staging import rename_file
+from signalbook.pipeline.landing.staged_files import rename_file
 from signalbook.pipeline.landing.tasks import BatchAttempt
 from signalbook.pipeline.places import Place, Where, place_of, run_in_parallel
 from signalbook.pipeline.tables.base import Outdated, Tables
@@ -91,9 +91,9 @@ def _find_accepting_table(tables: Tables, table: TableName, columns: pa.Schema) 
 
     These are ``columns`` themselves, or the same columns under the names that their members have in the table already.
     """
-    there = tables.find_versions(table)
+    existing = tables.find_versions(table)
     # Newest first; a definition that changed back finds an older table that takes its columns again.
-    for version in reversed(there):
+    for version in reversed(existing):
         try:
             tables.follow(version, columns)
         except Incompatible as error:
@@ -105,7 +105,7 @@ def _find_accepting_table(tables: Tables, table: TableName, columns: pa.Schema) 
             stored = rename_columns(tables.read_columns(version), columns)
             tables.follow(version, stored)
             return version, stored
-    return table.with_version(there[-1].version + 1) if there else table, columns
+    return table.with_version(existing[-1].version + 1) if existing else table, columns
 
 
 # A stream that writes to the same folder lets go of it between batches.
@@ -269,7 +269,7 @@ def convert_disk_errors(output: Where) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise disk_failure(error, output) from error
+        raise build_disk_error(error, output) from error
 
 
 @contextmanager

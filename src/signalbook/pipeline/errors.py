@@ -28,14 +28,14 @@ class Stopped(PipelineError):
     """A run that was asked to end while it waited: nothing failed."""
 
 
-def disk_failure(error: OSError, place: object) -> PipelineError:
-    """The error for a place that cannot be written."""
+def build_disk_error(error: OSError, place: object) -> PipelineError:
+    """Return the error for a place that cannot be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return PipelineError(full_disk(place))
+        return PipelineError(describe_full_disk(place))
     return PipelineError(f"cannot write to {place}: {error.strerror or error}")
 
 
-def full_disk(place: object) -> str:
+def describe_full_disk(place: object) -> str:
     """Return the error text for a full disk."""
     return (
         f"no space left on device while writing to {place}; nothing of this batch was committed: "
@@ -43,13 +43,13 @@ def full_disk(place: object) -> str:
     )
 
 
-def own_words(text: str) -> str:
+def find_worker_error(text: str) -> str:
     """Return our worker's own error in Spark's text about a failed job; empty for other errors.
 
     The worker's traceback is in the middle of Java's exception text.
     """
-    found = _OWN_WORDS.search(text)
-    return found[1] if found else ""
+    match = _OWN_WORDS.search(text)
+    return match[1] if match else ""
 
 
 def is_damage(error: BaseException) -> bool:
@@ -60,4 +60,4 @@ def is_damage(error: BaseException) -> bool:
 
 def is_spark_error(error: BaseException) -> bool:
     """Return True if Spark, or the library by which Python talks to it, raised the error. Spark need not be there."""
-    return any(each.__module__.startswith(_SPARK) for each in type(error).__mro__)
+    return any(base.__module__.startswith(_SPARK) for base in type(error).__mro__)

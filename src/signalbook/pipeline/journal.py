@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from signalbook.pipeline.errors import PipelineError, Stopped, disk_failure
+from signalbook.pipeline.errors import PipelineError, Stopped, build_disk_error
 from signalbook.pipeline.locks import Lock, lock_of
 from signalbook.pipeline.places import Place, Stored, Where, place_of, run_in_parallel
 from signalbook.pipeline.reports.report import Report, Tally, read_counters
@@ -166,7 +166,7 @@ class Journal:
         try:
             self._make()
         except OSError as error:
-            raise disk_failure(error, self.output) from error
+            raise build_disk_error(error, self.output) from error
 
     def _make(self) -> None:
         """Raises ``OSError``."""
@@ -333,8 +333,7 @@ class Journal:
     def find_column_kinds(self) -> ColumnKinds | None:
         """Return the kind of columns of the last landed batch for times, dates and decimals; None without tables."""
         entries = (
-            _read(self.output / BATCHES / found.path)
-            for found in reversed(_sort_by_commit(self._list_entries(BATCHES)))
+            _read(self.output / BATCHES / file.path) for file in reversed(_sort_by_commit(self._list_entries(BATCHES)))
         )
         landed = (entry for entry in entries if any(file.table != DEAD_LETTERS for file in entry.files))
         return next((entry.columns for entry in landed), None)

@@ -37,7 +37,7 @@ def planned(tmp_path: Path) -> InferencePlan:
 
 
 def tried(folder: Path, planned: InferencePlan, first: Observations) -> Trial:
-    document = definitions.document(first, "g", RULES_BY_STRICTNESS[0], Discriminator())
+    document = definitions.build_document(first, "g", RULES_BY_STRICTNESS[0], Discriminator())
     path = folder / "snapshot.json"
     path.write_bytes(Snapshot.of_documents([("draft", document)]).to_json())
     plan_with_kinds = InferencePlan(source=planned.source, tasks=planned.tasks, kinds=tuple(first.kinds))

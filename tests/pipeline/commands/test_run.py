@@ -559,7 +559,7 @@ def test_a_damaged_file(job: Callable[..., Job], tmp_path: Path) -> None:
         pipeline.run(job(inputs=inputs, on_damaged_file="stop"))
     assert not folder(job()).exists()
     report = pipeline.run(job(inputs=inputs))
-    (damage,) = (violation for violation in report.tally.violations.top() if violation.rule == "damaged_file")
+    (damage,) = (violation for violation in report.tally.violations.list_top() if violation.rule == "damaged_file")
     assert (damage.messages, damage.example.source) == (1, str(tmp_path / "broken.jsonl.gz"))
     assert "damaged gzip" in damage.example.message
     assert report.landed > 27

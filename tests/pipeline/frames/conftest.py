@@ -12,7 +12,7 @@ import pytest
 from tests.pipeline.kafkarows import AVRO, PROTO, written
 
 from signalbook.pipeline import Contract
-from signalbook.pipeline.frames.validation import outcome_batches
+from signalbook.pipeline.frames.validation import build_outcomes
 from signalbook.values import JSONObject
 
 GROUP = "/messagegroups/parcels/messages/"
@@ -47,7 +47,7 @@ def contract(parcels: Any, tmp_path_factory: pytest.TempPathFactory) -> Contract
 @pytest.fixture
 def held(contract: Contract) -> Held:
     def outcomes(records: pa.RecordBatch) -> Outcomes:
-        rows = [row for batch in outcome_batches(contract, iter([records])) for row in batch.to_pylist()]
+        rows = [row for batch in build_outcomes(contract, iter([records])) for row in batch.to_pylist()]
         assert all((row["landed"] is None) != (row["dead_letter"] is None) for row in rows)
         return sorted(rows, key=_place)
 

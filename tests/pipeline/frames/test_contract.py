@@ -18,7 +18,7 @@ from signalbook.client.responses import NotAuthenticated
 from signalbook.errors import SignalbookError
 from signalbook.messages import Policy
 from signalbook.pipeline import Contract, PipelineError, land, register, typed, validate
-from signalbook.pipeline.frames.validation import outcome_batches
+from signalbook.pipeline.frames.validation import build_outcomes
 from signalbook.values import JSONObject
 
 PARCELS = tuple(f"{GROUP}parcel.{name}" for name in ("accepted", "delivered", "noted"))
@@ -30,7 +30,7 @@ def test_pickled_contract_is_small_and_equal(contract: Contract) -> None:
     assert arrived == contract
     assert arrived.snapshot() == contract.snapshot()
     assert len(text) < len(contract.snapshot().to_json())
-    assert set(arrived.compiled().definitions) == set(contract.definitions)
+    assert set(arrived.load_compiled().definitions) == set(contract.definitions)
 
 
 def test_a_folder_and_groups(definitions: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_registry(parcels: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def results(contract: Contract, *events: JSONObject) -> list[str]:
     """Return the outcomes of events: that they landed, or the reason for the rejection."""
     sent = records(*({"value": json.dumps(event).encode()} for event in events))
-    rows = [row for batch in outcome_batches(contract, iter([sent])) for row in batch.to_pylist()]
+    rows = [row for batch in build_outcomes(contract, iter([sent])) for row in batch.to_pylist()]
     landed = {row["landed"]["ce_id"] for row in rows if row["landed"]}
     dead = {row["dead_letter"]["position"]: row["dead_letter"]["reason"] for row in rows if row["dead_letter"]}
     return ["landed" if event["id"] in landed else dead[number] for number, event in enumerate(events)]

@@ -17,7 +17,7 @@ from tests.pipeline.frames.conftest import GROUP
 from signalbook.pipeline import Contract, MessageColumns, PipelineError, typed, validate
 from signalbook.pipeline.columns import DEAD_LETTER, build_landed
 from signalbook.pipeline.frames.rows import LANDED
-from signalbook.pipeline.sources.mapping import select_messages
+from signalbook.pipeline.sources.message_columns import select_messages
 
 KAFKA = (
     "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int, "

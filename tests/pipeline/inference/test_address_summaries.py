@@ -39,15 +39,15 @@ def seen(*texts: str) -> AddressSummary:
     ],
 )  # fmt: skip
 def test_templates(texts: list[str], template: str | None) -> None:
-    assert seen(*texts).template(set()) == template
+    assert seen(*texts).build_template(set()) == template
 
 
 @given(st.lists(PARTS.map("/".join), min_size=1, max_size=6), st.integers(0, 6))
 def test_template_matches_all_observed_addresses(texts: list[str], cut: int) -> None:
     halves = seen(*texts[:cut]), seen(*texts[cut:])
     halves[0].merge(halves[1])
-    assert halves[0].template(set()) == seen(*texts).template(set())
-    template = halves[0].template(set())
+    assert halves[0].build_template(set()) == seen(*texts).build_template(set())
+    template = halves[0].build_template(set())
     if template is not None:
         assert all(parse_template(template).match(text) is not None for text in texts)
 
@@ -55,7 +55,10 @@ def test_template_matches_all_observed_addresses(texts: list[str], cut: int) -> 
 def test_placeholders_of_one_message_have_different_names() -> None:
     used_names: set[str] = set()
     addresses = seen("/orders/1", "/orders/2")
-    assert [addresses.template(used_names), addresses.template(used_names)] == ["/orders/{order}", "/orders/{order2}"]
+    assert [addresses.build_template(used_names), addresses.build_template(used_names)] == [
+        "/orders/{order}",
+        "/orders/{order2}",
+    ]
 
 
 def test_too_many_shapes_are_discarded() -> None:

@@ -38,7 +38,7 @@ def drafted(*messages: Message, by: Discriminator | None = None, rules: Rules = 
     observations, by = Observations(), by or Discriminator()
     for message in messages:
         observations.take(message, by)
-    return definitions.document(observations, "shop", rules, by)
+    return definitions.build_document(observations, "shop", rules, by)
 
 
 def accepted(document: JSONObject, *messages: Message) -> int:

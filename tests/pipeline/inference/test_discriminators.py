@@ -13,7 +13,7 @@ from signalbook.pipeline.inference.discriminators import (
     MAX_VALUES,
     check_member,
     choose_member,
-    member_text,
+    find_member_text,
 )
 
 SHAPES: tuple[dict[str, Any], ...] = (
@@ -88,4 +88,4 @@ def test_a_named_member_with_too_many_values_is_an_error() -> None:
     ("path", "text"), [("a", "x"), ("b.c", "7"), ("b", ""), ("b.d", ""), ("a.b", ""), ("e", ""), ("f", ""), ("g", "")]
 )
 def test_the_text_of_a_member(path: str, text: str) -> None:
-    assert member_text({"a": "x", "b": {"c": 7}, "e": True, "f": None, "g": 10**5000}, path) == text
+    assert find_member_text({"a": "x", "b": {"c": 7}, "e": True, "f": None, "g": 10**5000}, path) == text

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.pipeline.inference.conftest import summary
 
-from signalbook.pipeline.inference.maps import doubts, is_map
-from signalbook.pipeline.inference.schemas import Rules, schema
+from signalbook.pipeline.inference.maps import find_doubts, is_map
+from signalbook.pipeline.inference.schemas import Rules, build_schema
 
 FIELDS = {"name": {"stringValue": "a"}, "age": {"integerValue": "3"}}
 
@@ -46,7 +46,7 @@ def test_maps_are_recognised(objects: list[dict[str, Any]], expected: bool) -> N
 
 
 def told(*values: Any) -> dict[str, str]:
-    return {"/".join(map(str, path)): doubt for path, doubt in doubts(summary(*values))}
+    return {"/".join(map(str, path)): doubt for path, doubt in find_doubts(summary(*values))}
 
 
 def test_doubts_are_about_what_little_was_seen_of() -> None:
@@ -66,7 +66,7 @@ def test_payloads_of_several_kinds_are_no_map() -> None:
     assert told(*kinds * 5) == {
         "": "may be a map, or several kinds of messages: of 40 names in 50 objects each object has few"
     }
-    assert len(schema(values, Rules())["properties"]) == 40
+    assert len(build_schema(values, Rules())["properties"]) == 40
     assert is_map(values)
     assert not is_map(values, root=True)
     assert is_map(summary(*({f"2026-01-{day}": day} for day in range(10, 31))), root=True)
@@ -75,6 +75,6 @@ def test_payloads_of_several_kinds_are_no_map() -> None:
 def test_a_firestore_document() -> None:
     """The document is from Google's event catalogue: ``fields`` is a map, although a sample has only two keys."""
     value = {"value": {"name": "projects/p/documents/d", "fields": FIELDS}, "updateMask": {"fieldPaths": ["age"]}}
-    fields = schema(summary(value, value), Rules())["properties"]["value"]["properties"]["fields"]
+    fields = build_schema(summary(value, value), Rules())["properties"]["value"]["properties"]["fields"]
     assert "properties" not in fields
     assert fields["additionalProperties"]["properties"].keys() == {"stringValue", "integerValue"}

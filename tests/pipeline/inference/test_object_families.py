@@ -23,23 +23,23 @@ USER = {"id": 1, "login": "x", "name": "n", "url": "u"}
 )
 def test_families(other: object, objects: int) -> None:
     seen = summary({"a": USER, "b": other})
-    family = ObjectFamilies([seen]).known(seen.members["a"])
+    family = ObjectFamilies([seen]).find_family(seen.members["a"])
     assert family is not None
     assert family.objects == objects
 
 
 def test_objects_with_few_members_have_no_family() -> None:
     seen = summary({"a": {"id": 1}})
-    assert ObjectFamilies([seen]).known(seen.members["a"]) is None
+    assert ObjectFamilies([seen]).find_family(seen.members["a"]) is None
 
 
 def test_positions_with_enough_values_need_no_family() -> None:
     seen = summary(*[USER] * ENOUGH)
-    assert ObjectFamilies([seen]).known(seen) is None
+    assert ObjectFamilies([seen]).find_family(seen) is None
 
 
 def test_very_many_shapes_are_bounded() -> None:
     places = [summary({f"m{number}-{n}": 1 for n in range(5)}) for number in range(2000)]
     kin = ObjectFamilies(places)
-    assert kin.known(places[0]) is not None
-    assert kin.known(places[-1]) is None
+    assert kin.find_family(places[0]) is not None
+    assert kin.find_family(places[-1]) is None

@@ -11,7 +11,7 @@ import pytest
 from signalbook.messages import Message
 from signalbook.messages.bindings import kafka
 from signalbook.pipeline.inference.discriminators import Discriminator
-from signalbook.pipeline.inference.observations import Observations, find_discriminator, shape
+from signalbook.pipeline.inference.observations import Observations, build_path_shape, find_discriminator
 from signalbook.pipeline.inference.summaries import MemoryBudget
 
 
@@ -84,7 +84,7 @@ def test_requests_are_distinguished_by_a_header_or_by_their_path() -> None:
     ("path", "expected"), [("/a/b", "/a/b"), ("/a/17", "/a/{}"), ("/" + "x" * 40, "/{}"), ("/v1/x", "/{}/x")]
 )
 def test_shapes(path: str, expected: str) -> None:
-    assert shape(path) == expected
+    assert build_path_shape(path) == expected
 
 
 def record(value: Any, topic: str = "", content_type: str = "") -> Message:

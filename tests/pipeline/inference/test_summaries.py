@@ -64,7 +64,7 @@ def test_objects_are_separated_by_their_discriminator() -> None:
     expected = {"a": (2, ["n", "type"]), "b": (1, ["type"])}
     assert {text: (case.objects, sorted(case.members)) for text, case in seen.cases.items()} == expected
     assert seen.members == {}
-    assert (seen.whole().members["type"].texts.count, seen.whole().members["n"].nulls) == (3, 1)
+    assert (seen.merge_cases().members["type"].texts.count, seen.merge_cases().members["n"].nulls) == (3, 1)
 
 
 @pytest.mark.parametrize(

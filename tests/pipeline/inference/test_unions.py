@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from tests.pipeline.inference.conftest import summary
 
-from signalbook.pipeline.inference.schemas import Rules, schema
+from signalbook.pipeline.inference.schemas import Rules, build_schema
 
 RULES = Rules(required=2, enum=2, enough=4)
 CARD: dict[str, Any] = {"type": "card", "number": "1"}
@@ -16,7 +16,7 @@ BANK: dict[str, Any] = {"type": "bank", "iban": "D"}
 
 
 def drafted(*values: Any, rules: Rules = RULES) -> dict[str, Any]:
-    return schema(summary(*values), rules)
+    return build_schema(summary(*values), rules)
 
 
 def valid(document: dict[str, Any], value: Any) -> bool:

@@ -20,7 +20,7 @@ from signalbook.messages.eventformats import find_format
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
-from signalbook.pipeline.landing.staging import StagedFiles
+from signalbook.pipeline.landing.staged_files import StagedFiles
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import Split, separate_too_long

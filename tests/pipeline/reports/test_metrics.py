@@ -28,14 +28,14 @@ def report(batch: str = "b1") -> Report:
     tally.reject("schema_violation", [XID])
     tally.reject("no_match", [])
     findings = [Finding(path="/secret", rule="type", message="no")]
-    tally.violations.see(XID, findings, source="f", position=0, original=b"{}")
+    tally.violations.record(XID, findings, source="f", position=0, original=b"{}")
     finished = datetime(2026, 1, 2, 0, 0, 9, tzinfo=UTC)
     return Report(batch=batch, fingerprint="f", tally=tally, seconds=0.5, written=7, finished=finished)
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:
     """Values by name and labels but the pipeline's."""
-    families = text_string_to_metric_families(metrics.text().decode())
+    families = text_string_to_metric_families(metrics.format_text().decode())
     values = {}
     for sample in (sample for family in families for sample in family.samples):
         labels = {name: value for name, value in sample.labels.items() if name != "pipeline"}
@@ -49,7 +49,7 @@ def test_sums_of_all_batches() -> None:
     metrics = Metrics("lake")
     metrics.add(report())
     metrics.add(report("b2"))
-    assert b"secret" not in metrics.text()
+    assert b"secret" not in metrics.format_text()
     values = samples(metrics)
     assert values["batches_total",] == 2
     assert values["read_messages_total",] == 10
@@ -89,7 +89,7 @@ def test_a_file_is_replaced(tmp_path: Path) -> None:
     for number in (1, 2):
         metrics.add(report(f"b{number}"))
         metrics.write(path)
-    assert path.read_bytes() == metrics.text()
+    assert path.read_bytes() == metrics.format_text()
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(PipelineError, match="cannot write to"):
         metrics.write(tmp_path / "none" / "x.prom")
@@ -103,7 +103,7 @@ def test_over_http() -> None:
         with pytest.raises(PipelineError, match=f"cannot serve metrics at 127.0.0.1:{server.port}"):
             metrics.serve("127.0.0.1", server.port)
         with urlopen(f"http://127.0.0.1:{server.port}/metrics") as answer:
-            assert answer.read() == metrics.text()
+            assert answer.read() == metrics.format_text()
             assert answer.headers["Content-Type"].startswith("text/plain")
     finally:
         server.close()

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.reports.report import MOST_PATHS, OTHERS, Report, Span, Tally, charged, decode
+from signalbook.pipeline.reports.report import MOST_PATHS, OTHERS, Report, Span, Tally, decode, find_charged
 from signalbook.values import Finding
 
 XIDS = ["/messagegroups/g/messages/a", "/messagegroups/g/messages/b"]
@@ -34,7 +34,7 @@ def reject(reason: str, candidates: list[str]) -> Step:
         tally.read += 1
         tally.reject(reason, candidates)
         findings = [Finding(path="/x", rule=reason, message="no")]
-        tally.violations.see(charged(candidates), findings, source="f", position=1, original=b"{}")
+        tally.violations.record(find_charged(candidates), findings, source="f", position=1, original=b"{}")
 
     return step
 

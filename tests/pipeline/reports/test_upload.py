@@ -45,7 +45,9 @@ def commit(journal: Journal, *ids: str, compaction: bool = False) -> None:
         tally = Tally(read=3, dropped=1, bytes=30)
         tally.land(XID, 1, Span(oldest=0, newest=5))
         tally.reject("schema_violation", [XID])
-        tally.violations.see(XID, [Finding(path="/a", rule="type", message="no")], source="f", position=1, original=b"")
+        tally.violations.record(
+            XID, [Finding(path="/a", rule="type", message="no")], source="f", position=1, original=b""
+        )
         batch = JournalEntry(
             id=name, fingerprint="f", origin="o", table_format="parquet", tally=tally, files=(), seconds=0.5
         )

@@ -16,7 +16,7 @@ def finding(path: str = "/a", rule: str = "type", message: str = "no") -> Findin
 
 
 def see(violations: Violations, *findings: Finding, definition: str = "/d", original: bytes = b"{}") -> None:
-    violations.see(definition, findings, source="in.jsonl", position=7, original=original)
+    violations.record(definition, findings, source="in.jsonl", position=7, original=original)
 
 
 def test_the_first_message_is_the_example() -> None:
@@ -24,7 +24,7 @@ def test_the_first_message_is_the_example() -> None:
     violations = Violations()
     see(violations, finding(message="first"), original=b'{"a": 1}')
     see(violations, finding(message="second"))
-    (only,) = violations.top()
+    (only,) = violations.list_top()
     assert only.to_json() == {
         "definition": "/d",
         "path": "/a",
@@ -44,14 +44,14 @@ def test_places_in_arrays_are_one_path() -> None:
         finding("/items/3"),
     )
     expected = {("/items/*/price", 1), ("/items/x2/price", 1), ("/items/*", 1)}
-    assert {(violation.path, violation.messages) for violation in violations.top()} == expected
+    assert {(violation.path, violation.messages) for violation in violations.list_top()} == expected
 
 
 def test_the_example_shows_the_place_of_the_fault() -> None:
     violations = Violations()
     event = b'{"type": "t", "id": "' + b"x" * 300 + b'", "data": {"a": 7}}'
     see(violations, finding("/a"), finding("", "required"), finding("", "no_match"), original=event)
-    excerpts = {violation.rule: violation.example.excerpt for violation in violations.top()}
+    excerpts = {violation.rule: violation.example.excerpt for violation in violations.list_top()}
     assert '"data": {"a": 7}}' in excerpts["type"]
     assert '"data": {"a": 7}}' in excerpts["required"]
     assert '{"type": "t"' in excerpts["no_match"]
@@ -61,7 +61,7 @@ def test_the_example_shows_the_place_of_the_fault() -> None:
 def test_hostile_text_is_cut_and_can_be_written(text: str) -> None:
     violations = Violations()
     see(violations, finding(text, text, text), original=text.encode("utf-8", "surrogatepass") * 5)
-    (only,) = violations.top()
+    (only,) = violations.list_top()
     texts = (only.path, only.rule, only.example.message, only.example.excerpt)
     assert all(text_.isprintable() and len(text_) <= 200 for text_ in texts)
     assert msgspec.json.decode(msgspec.json.encode(violations), type=Violations) == violations
@@ -73,8 +73,8 @@ def test_number_of_kinds_is_bounded() -> None:
         see(violations, finding("/often"), finding(f"/rare{number}"), definition=f"/d{number % 300}")
     assert len(violations.found) <= 4 * MOST
     assert violations.total == 10 * MOST
-    assert len(violations.top()) <= MOST
-    assert {violation.path for violation in violations.top()[:300]} == {"/often"}
+    assert len(violations.list_top()) <= MOST
+    assert {violation.path for violation in violations.list_top()[:300]} == {"/often"}
 
 
 def test_one_definition_does_not_fill_the_report() -> None:
@@ -82,8 +82,8 @@ def test_one_definition_does_not_fill_the_report() -> None:
     for number in range(3 * TOP):
         see(violations, finding(f"/p{number}"))
     see(violations, finding("/q"), definition="/other")
-    assert [violation.definition for violation in violations.top()].count("/d") == TOP
-    assert [violation.definition for violation in violations.top()].count("/other") == 1
+    assert [violation.definition for violation in violations.list_top()].count("/d") == TOP
+    assert [violation.definition for violation in violations.list_top()].count("/other") == 1
 
 
 @given(st.lists(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy")), max_size=5), max_size=6))

@@ -32,7 +32,7 @@ from signalbook.pipeline.job.subjects import Strategy
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry
 from signalbook.pipeline.landing.rescue_backfill import RESCUE, RescueBackfill
 from signalbook.pipeline.landing.rows import find_layout
-from signalbook.pipeline.landing.staging import open_file, open_rows
+from signalbook.pipeline.landing.staged_files import open_file, open_rows
 from signalbook.pipeline.landing.tasks import settle_columns
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Tally
@@ -206,9 +206,9 @@ class _Work:
         staged = f"{STAGING}/{place.parent.name}/{place.name}"
         return replace(file, staged=staged, name=f"{folder}{slash}{place.name}", bytes=size)
 
-    def _find_gains(self, there: pa.Schema, texts: pa.StringArray) -> tuple[pa.Schema | None, RescueBackfill | None]:
+    def _find_gains(self, existing: pa.Schema, texts: pa.StringArray) -> tuple[pa.Schema | None, RescueBackfill | None]:
         """Return the columns of a file with those that gain values, and the backfill; None if none does."""
-        schema, refused, gaining = there, set[str](), False
+        schema, refused, gaining = existing, set[str](), False
         for field in self._filling(frozenset()).find_gaining_columns(texts):
             try:
                 wider = merge(schema, pa.schema([field]), promote)

@@ -36,7 +36,7 @@ from signalbook.pipeline.landing.deadletters import (
     read_message_batches,
 )
 from signalbook.pipeline.landing.rows import build_payload_reader, read_attributes, read_opaque
-from signalbook.pipeline.landing.staging import read_rows
+from signalbook.pipeline.landing.staged_files import read_rows
 from signalbook.pipeline.landing.tasks import task_failures
 from signalbook.pipeline.places import Place
 from signalbook.pipeline.reports.report import decode

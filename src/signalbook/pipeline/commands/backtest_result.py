@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from signalbook.pipeline.reports.report import HELD, MOST, violation_kind
+from signalbook.pipeline.reports.report import HELD, MOST, build_violation_kind
 from signalbook.values import Finding, JSONObject
 
 _EXAMPLES: Final = 5
@@ -54,7 +54,7 @@ class VerdictChanges:
         self.messages += 1
         self.definitions[example.definition] += 1
         self.producers[example.producer] += 1
-        kinds = {violation_kind(path, rule) for path, rule, _ in example.violations}
+        kinds = {build_violation_kind(path, rule) for path, rule, _ in example.violations}
         self.rules.update(f"{rule} at {path or '/'}" for path, rule in kinds)
         self._trim()
         if len(self.examples) < _EXAMPLES:

@@ -28,7 +28,7 @@ from signalbook.pipeline.commit import (
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry, TableFormat
-from signalbook.pipeline.landing.staging import ROW_GROUP_BYTES, open_file, open_rows
+from signalbook.pipeline.landing.staged_files import ROW_GROUP_BYTES, open_file, open_rows
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.evolution import align_rows, merge, promote
@@ -91,10 +91,10 @@ def compact(
 
 def _choose_tables(journal: Journal, definitions: Sequence[str]) -> dict[TableName, list[DataFile]]:
     tables = journal.find_files()
-    there = {find_definition(table) for table in tables}
+    existing = {find_definition(table) for table in tables}
     for xid in definitions:
-        if xid not in there:
-            raise PipelineError(f"{journal.output} has no table of {xid}; there are: {', '.join(sorted(there))}")
+        if xid not in existing:
+            raise PipelineError(f"{journal.output} has no table of {xid}; there are: {', '.join(sorted(existing))}")
     return {table: files for table, files in tables.items() if not definitions or find_definition(table) in definitions}
 
 
@@ -187,7 +187,7 @@ class _Work:
         try:
             schemas = [pq.read_schema(source_place.open_for_arrow()) for source_place in places]
             # Older files may lack columns, or have narrower types: the new file has what the table has now.
-            schema = reduce(lambda there, coming: merge(there, coming, promote), schemas).remove_metadata()
+            schema = reduce(lambda existing, incoming: merge(existing, incoming, promote), schemas).remove_metadata()
             count, held = 0, list[pa.Table]()
             with place.open_output() as output:
                 with open_file(output, schema) as writer:

@@ -22,14 +22,14 @@ from signalbook.messages import Contract, Message, Outcome, Policy, Rejected
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.inference import definitions
 from signalbook.pipeline.inference.discriminators import Discriminator, MemberChoice
-from signalbook.pipeline.inference.observations import Observations, find_discriminator, kinds
+from signalbook.pipeline.inference.observations import Observations, find_discriminator, find_kinds
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS, Rules
 from signalbook.pipeline.job.default_runner import open_runner
 from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.tasks import task_failures
 from signalbook.pipeline.places import Storage
-from signalbook.pipeline.reports.report import violation_kind
+from signalbook.pipeline.reports.report import build_violation_kind
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import Split, UnreadableMessage
 from signalbook.pipeline.sources.detection import detect_format
@@ -46,7 +46,7 @@ OTHERS: Final = "others"
 class InferencePlan:
     """The plan for every task.
 
-    ``limit`` is the most messages a task reads, 0 for all. ``kinds`` are the keys of the kinds with definitions on
+    ``limit`` is the most messages a task reads, 0 for all. ``find_kinds`` are the keys of the kinds with definitions on
     trial.
     """
 
@@ -114,7 +114,7 @@ def _describe_rejection(refused: Rejected) -> str:
     """Return why a message was rejected: the reason, and for a schema the rule, the place and the definition."""
     if not refused.violations:
         return str(refused.reason)
-    path, rule = violation_kind(refused.violations[0].path, refused.violations[0].rule)
+    path, rule = build_violation_kind(refused.violations[0].path, refused.violations[0].rule)
     return f"{refused.reason}: {rule} at {path or '/'}"
 
 
@@ -149,7 +149,7 @@ def try_definitions(snapshot: str, plan: InferencePlan, number: int) -> Trial:
     known_kinds = frozenset(plan.kinds)
     trial = Trial()
     for message, second in read_messages(plan, number):
-        held = kinds(message, plan.by) if message is not None and second else {}
+        held = find_kinds(message, plan.by) if message is not None and second else {}
         unseen = [name for key, name in held.items() if key not in known_kinds]
         if unseen:
             trial.pass_over(unseen[0])
@@ -378,7 +378,7 @@ def _try_rules(
     trying = replace(stream, plan=replace(stream.plan, kinds=tuple(first.kinds)))
     for number, rules in enumerate(RULES_BY_STRICTNESS):
         show(f"trying the definitions on what was held back ({number + 1} of at most {len(RULES_BY_STRICTNESS)})")
-        document = definitions.document(first, job.group, rules, stream.plan.by)
+        document = definitions.build_document(first, job.group, rules, stream.plan.by)
         path = stream.folder / _SNAPSHOT.format(number)
         path.write_bytes(Snapshot.of_documents([("the inferred definitions", document)]).to_json())
         trial = trying.run_tasks(partial(try_definitions, str(path)), Trial())
@@ -390,8 +390,8 @@ def _try_rules(
 def _from_both(job: InferenceJob, halves: Halves, trial: Trial, rules: Rules, by: Discriminator) -> InferredDefinitions:
     every = halves.first
     every.merge(halves.second)
-    document = definitions.document(every, job.group, rules, by)
-    counts = definitions.counts(every)
+    document = definitions.build_document(every, job.group, rules, by)
+    counts = definitions.count_messages(every)
     return InferredDefinitions(
         document=document,
         input_format=job.input_format,
@@ -404,5 +404,5 @@ def _from_both(job: InferenceJob, halves: Halves, trial: Trial, rules: Rules, by
         reasons=trial.reasons,
         unseen=trial.unseen,
         rules=rules.words,
-        doubts=definitions.doubts(every),
+        doubts=definitions.list_doubts(every),
     )

@@ -67,8 +67,8 @@ class Profile:
         empty = [column.name for column in self.columns if column.payload and column.nulls == self.rows]
         if self.declared is None:
             return tuple(empty)
-        there = {column.name for column in self.columns if column.payload}
-        return tuple(name for name in self.declared if name in empty or name not in there)
+        existing = {column.name for column in self.columns if column.payload}
+        return tuple(name for name in self.declared if name in empty or name not in existing)
 
     @property
     def undeclared(self) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ from signalbook.pipeline.landing.deadletters import (
     read_verdicts,
 )
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.staging import StagedFiles
+from signalbook.pipeline.landing.staged_files import StagedFiles
 from signalbook.pipeline.landing.tasks import (
     BatchAttempt,
     Intake,
@@ -184,8 +184,8 @@ class Replay:
             "dropped": tally.dropped,
             "by_message": dict(sorted(tally.landed.items())),
             "reasons": dict(sorted(tally.reasons.items())),
-            "violations": [violation.to_json() for violation in tally.violations.top()],
-            **self.report.left_out_to_json(),
+            "violations": [violation.to_json() for violation in tally.violations.list_top()],
+            **self.report.encode_left_out(),
             "seconds": round(self.report.seconds, 3),
         }
 

@@ -64,7 +64,7 @@ class Contract:
         """The definitions."""
         return Snapshot.from_json(zlib.decompress(self._packed))
 
-    def compiled(self) -> messages.Contract:
+    def load_compiled(self) -> messages.Contract:
         """Return the compiled contract, kept by the calling process."""
         return compile_cached(self.fingerprint, self.policy, self.snapshot)
 

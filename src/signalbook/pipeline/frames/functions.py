@@ -19,7 +19,7 @@ from signalbook.pipeline.tables.table_names import DEAD_LETTERS
 _CHECKED: Final = (
     "valid boolean, definition string, version string, data string, reason string, violations array<string>"
 )
-_NAMES: Final = ("valid", "definition", "version", "data", "reason", "violations")
+_FIELD_NAMES: Final = ("valid", "definition", "version", "data", "reason", "violations")
 _Verdict = tuple[Any, ...]
 
 
@@ -33,53 +33,56 @@ def register(session: SparkSession, contract: Contract) -> None:
     check_contract(contract)
 
     def valid(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
-        for verdicts in _verdicts(contract, batches):
+        for verdicts in _judge_batches(contract, batches):
             yield pd.Series([verdict[0] for verdict in verdicts], dtype="bool")
 
     def check(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.DataFrame]:
-        for verdicts in _verdicts(contract, batches):
-            yield pd.DataFrame(verdicts, columns=list(_NAMES))
+        for verdicts in _judge_batches(contract, batches):
+            yield pd.DataFrame(verdicts, columns=list(_FIELD_NAMES))
 
-    made: Any = pandas_udf  # whose types know of no functions over iterators
-    session.udf.register("signalbook_valid", made(valid, "boolean"))
-    session.udf.register("signalbook_check", made(check, _CHECKED))
+    make_udf: Any = pandas_udf  # whose types know of no functions over iterators
+    session.udf.register("signalbook_valid", make_udf(valid, "boolean"))
+    session.udf.register("signalbook_check", make_udf(check, _CHECKED))
 
 
-def _verdicts(contract: Contract, batches: Iterator[Any]) -> Iterator[list[_Verdict]]:
+def _judge_batches(contract: Contract, batches: Iterator[Any]) -> Iterator[list[_Verdict]]:
     """Yield the verdicts on each batch's messages."""
     validation = Validation(contract, TextRowBuilder)
     for batch in batches:
         # of one column Spark gives that and no tuple, whatever the types say
         columns = batch if isinstance(batch, tuple) else (batch,)
-        found: list[_Verdict] = [(False, None, None, None, None, None)] * len(columns[0])
-        for table, rows in (*validation.take(_records(columns)), *validation.finish()):
-            for place, verdict in _of_letters(rows) if table == DEAD_LETTERS else _of_landed(rows):
-                if found[place][-2] is None:  # what is wrong with one event is wrong with its batch
-                    found[place] = verdict
-        yield found
+        verdicts: list[_Verdict] = [(False, None, None, None, None, None)] * len(columns[0])
+        for table, rows in (*validation.take(_build_records(columns)), *validation.finish()):
+            for place, verdict in _read_dead_letters(rows) if table == DEAD_LETTERS else _read_landed(rows):
+                if verdicts[place][-2] is None:  # what is wrong with one event is wrong with its batch
+                    verdicts[place] = verdict
+        yield verdicts
 
 
-def _records(columns: Sequence[pd.Series]) -> pa.RecordBatch:
-    """Messages and their content types as rows of ``RECORD_COLUMNS``, each with its number for a position."""
+def _build_records(columns: Sequence[pd.Series]) -> pa.RecordBatch:
+    """Return messages and their content types as rows of ``RECORD_COLUMNS``, each with its number as position."""
     count = len(columns[0])
     bodies = [value.encode() if isinstance(value, str) else value for value in columns[0]]
     types = columns[1] if len(columns) > 1 else [None] * count
     headers = [[{"name": "content-type", "value": kind.encode()}] if kind else None for kind in types]
-    given = {
+    values_by_name = {
         "protocol": [""] * count, "source": [""] * count, "position": range(count), "value": bodies, "headers": headers,
     }  # fmt: skip
-    arrays = [pa.array(given.get(field.name, [None] * count), field.type) for field in RECORD_TYPES]
+    arrays = [pa.array(values_by_name.get(field.name, [None] * count), field.type) for field in RECORD_TYPES]
     return pa.RecordBatch.from_arrays(arrays, schema=RECORD_TYPES)
 
 
-def _of_landed(rows: pa.RecordBatch) -> Iterable[tuple[int, _Verdict]]:
+def _read_landed(rows: pa.RecordBatch) -> Iterable[tuple[int, _Verdict]]:
     parts = (rows.column(name).to_pylist() for name in ("_position", "_definition", "_version", "data"))
     return ((place, (True, *verdict, None, None)) for place, *verdict in zip(*parts, strict=True))
 
 
-def _of_letters(rows: pa.RecordBatch) -> Iterable[tuple[int, _Verdict]]:
+def _read_dead_letters(rows: pa.RecordBatch) -> Iterable[tuple[int, _Verdict]]:
     for place, reason, violations, candidates in zip(
         *(rows.column(name).to_pylist() for name in ("position", "reason", "violations", "candidates")), strict=True
     ):
-        texts = [f"{found['path']}: {found['message']}" if found["path"] else found["message"] for found in violations]
+        texts = [
+            f"{violation['path']}: {violation['message']}" if violation["path"] else violation["message"]
+            for violation in violations
+        ]
         yield place, (False, candidates[0] if len(candidates) == 1 else None, None, None, reason, texts)

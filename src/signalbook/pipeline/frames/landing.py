@@ -25,7 +25,7 @@ from signalbook.pipeline.landing.tasks import Intake, Task, record_tasks
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Report
-from signalbook.pipeline.sources.mapping import MessageColumns, select_messages
+from signalbook.pipeline.sources.message_columns import MessageColumns, select_messages
 from signalbook.pipeline.tables.catalogs import build_catalog_section, parse_catalog
 from signalbook.values import fingerprint
 
@@ -68,7 +68,7 @@ def land(
             catalog if not isinstance(catalog, str) else build_catalog_section(catalog) if catalog else {}
         ),
         partition=partition,
-        batch_id=_named(batch_id, stream),
+        batch_id=_build_batch_id(batch_id, stream),
         policy=contract.policy,
         max_message_bytes=max_message_bytes,
     )
@@ -97,8 +97,8 @@ def process_rows(folder: Where, batches: Iterator[pa.RecordBatch]) -> Iterator[p
     return Task.of(folder).process_records(SOURCE, batches)
 
 
-def _named(batch_id: int | str, stream: str) -> str:
-    """The id of a batch. Raises ``PipelineError`` for a number that could be any query's."""
+def _build_batch_id(batch_id: int | str, stream: str) -> str:
+    """Return the id of a batch. Raises ``PipelineError`` for a number that could be any query's."""
     if isinstance(batch_id, str):
         if not batch_id or stream:
             raise PipelineError("a batch is named by batch_id alone, or by its number and the name of its stream")

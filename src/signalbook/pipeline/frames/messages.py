@@ -27,17 +27,17 @@ class DataFrameRows:
     cloudevents_json = True
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """The row as a message. Raises ``UnreadableMessage`` for a protocol that there is no binding for."""
+        """Return the row as a message. Raises ``UnreadableMessage`` for a protocol without a binding."""
         if batch.protocol == "KAFKA":
             return record_message(batch, index)
         make = _MESSAGES.get(batch.protocol)
         if make is None:
-            known = ", ".join(sorted(name for name in (*_MESSAGES, "KAFKA") if name))
-            raise UnreadableMessage(f"no messages of protocol {batch.protocol!r} can be read; there are: {known}")
+            protocols = ", ".join(sorted(name for name in (*_MESSAGES, "KAFKA") if name))
+            raise UnreadableMessage(f"no messages of protocol {batch.protocol!r} can be read; there are: {protocols}")
         row = batch.record(index)
         return make(row, arrays.read_headers(batch.protocol, row["headers"]), f"{batch.path}/{row['position']}")
 
-    def recorded(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
+    def to_records(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
         """Return the records of many Kafka messages for dead letters."""
         return build_records(batch, indices) if batch.protocol == "KAFKA" else None
 
@@ -45,8 +45,8 @@ class DataFrameRows:
 SOURCE: Final = DataFrameRows()
 
 
-def _file(row: _Row, pairs: _Pairs, reference: str) -> Message:
-    """A message of no protocol: by its content type, an event with attributes beside it, or an event in JSON."""
+def _build_file_message(row: _Row, pairs: _Pairs, reference: str) -> Message:
+    """Return a message without protocol: any content, or an event with attributes beside it or in JSON."""
     sections: dict[str, Any] = {} if row["address"] is None else {"topic": row["address"]}
     attributes = {
         name.removeprefix(ATTRIBUTE_PREFIX): value for name, value in pairs if name.startswith(ATTRIBUTE_PREFIX)
@@ -67,7 +67,7 @@ def _request(row: _Row, pairs: _Pairs, reference: str) -> Message:
     return http.request("POST", target, pairs, row["value"], received_at=at, reference=reference)
 
 
-def _nats(row: _Row, pairs: _Pairs, reference: str) -> Message:
+def _build_nats_message(row: _Row, pairs: _Pairs, reference: str) -> Message:
     subject, at = row["address"] or "", row["received_at"]
     return nats.message(subject, row["value"] or b"", pairs, received_at=at, reference=reference)
 
@@ -81,15 +81,15 @@ def _publish(row: _Row, pairs: _Pairs, reference: str) -> Message:
     return mqtt.publish(mqtt.V5, row["value"] or b"", sections, received_at=row["received_at"], reference=reference)
 
 
-def _amqp(row: _Row, pairs: _Pairs, reference: str) -> Message:
+def _build_amqp_message(row: _Row, pairs: _Pairs, reference: str) -> Message:
     sections = build_sections(row["address"], pairs)
     return amqp.message(row["value"], sections, received_at=row["received_at"], reference=reference)
 
 
 _MESSAGES: Final[Mapping[str, Callable[[_Row, _Pairs, str], Message]]] = {
-    "": _file,
-    "AMQP/1.0": _amqp,
+    "": _build_file_message,
+    "AMQP/1.0": _build_amqp_message,
     "HTTP": _request,
     mqtt.V5: _publish,
-    "NATS": _nats,
+    "NATS": _build_nats_message,
 }

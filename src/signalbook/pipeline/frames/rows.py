@@ -42,34 +42,37 @@ class TextRowBuilder(RowBuilder):
             self._schema = None
 
     def wrap_decoder(self, decode: Decode) -> Decode:
-        """Reads payloads by ``decode``, which says whether they conform, into the columns for text."""
+        """Return a decoder that checks payloads by ``decode``, and gives the columns for text."""
 
         def read(payloads: PayloadSpans) -> Decoded:
             arrays, refused = decode(payloads)
             if len(refused) == len(payloads):
                 return [], refused
             if self._schema is not None:
-                return self._texts(arrays), refused
-            kept = payloads.take(np.delete(np.arange(len(payloads)), refused)).to_array()
-            return [_bare(kept).cast(pa.string()), pa.nulls(len(kept), pa.binary())], refused
+                return self._build_texts(arrays), refused
+            accepted = payloads.take(np.delete(np.arange(len(payloads)), refused)).to_array()
+            return [_remove_prefixes(accepted).cast(pa.string()), pa.nulls(len(accepted), pa.binary())], refused
 
         return read
 
     def _build_payloads(self, rows: Sequence[AcceptedRow]) -> list[pa.Array]:
-        found = super()._build_payloads(rows)
+        payloads = super()._build_payloads(rows)
         if self._schema is None:
-            return found
+            return payloads
         absent = pa.array([row.payload is None and row.data in (None, UNSET) for row in rows])
-        texts, binary = self._texts(found)
+        texts, binary = self._build_texts(payloads)
         return [pc.if_else(absent, None, texts), binary]
 
-    def _texts(self, payloads: list[pa.Array]) -> list[pa.Array]:
-        """The columns of payloads as those for text: JSON."""
-        found = pa.RecordBatch.from_arrays(payloads, schema=self._members(len(payloads))).to_pylist()
-        return [pa.array([exact.dump(self._whole(row)).decode() for row in found]), pa.nulls(len(found), pa.binary())]
+    def _build_texts(self, payloads: list[pa.Array]) -> list[pa.Array]:
+        """Return the columns of payloads as columns for text: JSON."""
+        decoded = pa.RecordBatch.from_arrays(payloads, schema=self._find_members(len(payloads))).to_pylist()
+        return [
+            pa.array([exact.dump(self._whole(row)).decode() for row in decoded]),
+            pa.nulls(len(decoded), pa.binary()),
+        ]
 
-    def _members(self, count: int) -> pa.Schema:
-        """The columns of payloads, the last of them what the others do not hold."""
+    def _find_members(self, count: int) -> pa.Schema:
+        """Return the columns of payloads; the last one holds the rest."""
         return pa.schema([*columns.build_payload(self._shape), *columns.RESCUE][:count])
 
     @cached_property
@@ -78,8 +81,8 @@ class TextRowBuilder(RowBuilder):
         return build_payload_reader(self._schema)
 
 
-def _bare(payloads: pa.BinaryArray) -> pa.BinaryArray:
-    """Payloads without the numbers of schemas before them."""
+def _remove_prefixes(payloads: pa.BinaryArray) -> pa.BinaryArray:
+    """Return payloads without the numbers of schemas before them."""
     if not pc.any(pc.starts_with(payloads, _MAGIC)).as_py():
         return payloads
     return pa.array([raw[_PREFIX:] if raw.startswith(_MAGIC) else raw for raw in payloads.to_pylist()], pa.binary())

@@ -27,7 +27,7 @@ from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping, RowBuilder, find_layout
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.sources.base import read_record_batches, separate_too_long
-from signalbook.pipeline.sources.mapping import MessageColumns, select_messages
+from signalbook.pipeline.sources.message_columns import MessageColumns, select_messages
 from signalbook.pipeline.tables.evolution import select_readable
 from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName, build_table_name
 
@@ -51,12 +51,12 @@ class Validated:
     @property
     def landed(self) -> DataFrame:
         """Messages that conform: attributes, payload, transport, definition."""
-        return _half(self.outcomes, _LANDED)
+        return _select_half(self.outcomes, _LANDED)
 
     @property
     def dead_letters(self) -> DataFrame:
         """The others, with reasons."""
-        return _half(self.outcomes, _DEAD_LETTER)
+        return _select_half(self.outcomes, _DEAD_LETTER)
 
     def __iter__(self) -> Iterator[DataFrame]:
         return iter((self.landed, self.dead_letters))
@@ -70,28 +70,28 @@ def validate(frame: DataFrame, contract: Contract, columns: MessageColumns | Non
     """
     check_contract(contract)
     records = select_messages(frame, columns)
-    return Validated(records.mapInArrow(partial(outcome_batches, contract), _spark_schema(_OUTCOME)))
+    return Validated(records.mapInArrow(partial(build_outcomes, contract), _convert_schema(_OUTCOME)))
 
 
 def typed(frame: DataFrame, contract: Contract, xid: str, columns: MessageColumns | None = None) -> DataFrame:
-    """The messages that conform to the definition ``xid``, with the columns of its table; otherwise as ``validate``.
+    """Return the messages that conform to the definition ``xid``, with the columns of its table.
 
     Times of day are left out, since Spark has no type for them. Raises ``PipelineError``.
     """
     check_contract(contract)
-    definition = contract.compiled().definitions[contract.definition(xid)]
+    definition = contract.load_compiled().definitions[contract.definition(xid)]
     records = select_messages(frame, columns)
     schema = select_readable(decode_constants(find_layout(definition).columns))
-    return records.mapInArrow(partial(typed_batches, contract, xid), _spark_schema(schema))
+    return records.mapInArrow(partial(build_typed, contract, xid), _convert_schema(schema))
 
 
-def _half(outcomes: DataFrame, name: str) -> DataFrame:
+def _select_half(outcomes: DataFrame, name: str) -> DataFrame:
     return outcomes.where(f"{name} IS NOT NULL").select(f"{name}.*")
 
 
-def _spark_schema(schema: pa.Schema) -> StructType:
-    found: StructType = from_arrow_schema(schema)
-    return found
+def _convert_schema(schema: pa.Schema) -> StructType:
+    spark_schema: StructType = from_arrow_schema(schema)
+    return spark_schema
 
 
 TableRows = tuple[TableName, pa.RecordBatch]
@@ -103,7 +103,7 @@ class Validation:
     def __init__(self, contract: Contract, builder: type[RowBuilder]) -> None:
         self._rows: list[TableRows] = []
         bookkeeping = Bookkeeping(fingerprint=contract.fingerprint)
-        self._processing = Processing(contract.compiled(), SOURCE, self, bookkeeping, builder=builder)
+        self._processing = Processing(contract.load_compiled(), SOURCE, self, bookkeeping, builder=builder)
 
     def add(self, name: TableName, rows: pa.RecordBatch) -> None:
         """Keep rows, for processing."""
@@ -113,19 +113,19 @@ class Validation:
         """Take records. Some of what they come to waits for others of their kind."""
         for messages in separate_too_long(read_record_batches(records), MAX_MESSAGE):
             self._processing.take(messages)
-            yield from self._found()
+            yield from self._take_rows()
 
     def finish(self) -> Iterator[TableRows]:
         """Yield the remaining rows."""
         self._processing.clear()
-        yield from self._found()
+        yield from self._take_rows()
 
-    def _found(self) -> list[TableRows]:
-        found, self._rows = self._rows, []
-        return found
+    def _take_rows(self) -> list[TableRows]:
+        rows, self._rows = self._rows, []
+        return rows
 
 
-def _processed(contract: Contract, builder: type[RowBuilder], batches: Iterator[pa.RecordBatch]) -> Iterator[TableRows]:
+def _process(contract: Contract, builder: type[RowBuilder], batches: Iterator[pa.RecordBatch]) -> Iterator[TableRows]:
     validation = Validation(contract, builder)
     with pause_collection():
         for records in batches:
@@ -133,25 +133,29 @@ def _processed(contract: Contract, builder: type[RowBuilder], batches: Iterator[
         yield from validation.finish()
 
 
-def outcome_batches(contract: Contract, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function for ``mapInArrow``: rows of ``RECORD_COLUMNS`` in, outcomes out."""
-    for table, rows in _processed(contract, TextRowBuilder, batches):
-        found = _OUTCOME.field(_DEAD_LETTER if table == DEAD_LETTERS else _LANDED)
-        members = pa.StructArray.from_arrays(_arrays(rows, found.type), fields=list(found.type))
-        arrays = [members if field.name == found.name else pa.nulls(len(rows), field.type) for field in _OUTCOME]
+def build_outcomes(contract: Contract, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield outcomes for rows of ``RECORD_COLUMNS``. The function is for ``mapInArrow``."""
+    for table, rows in _process(contract, TextRowBuilder, batches):
+        field_of_outcome = _OUTCOME.field(_DEAD_LETTER if table == DEAD_LETTERS else _LANDED)
+        members = pa.StructArray.from_arrays(
+            _select_arrays(rows, field_of_outcome.type), fields=list(field_of_outcome.type)
+        )
+        arrays = [
+            members if field.name == field_of_outcome.name else pa.nulls(len(rows), field.type) for field in _OUTCOME
+        ]
         yield pa.RecordBatch.from_arrays(arrays, schema=_OUTCOME)
 
 
-def typed_batches(contract: Contract, xid: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function for ``mapInArrow``: rows of ``RECORD_COLUMNS`` in, rows of one table out."""
-    wanted = build_table_name(xid)
-    for table, rows in _processed(contract, RowBuilder, batches):
-        if table == wanted:
+def build_typed(contract: Contract, xid: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield rows of one table for rows of ``RECORD_COLUMNS``. The function is for ``mapInArrow``."""
+    table_wanted = build_table_name(xid)
+    for table, rows in _process(contract, RowBuilder, batches):
+        if table == table_wanted:
             schema = select_readable(columns.decode_constants(rows.schema))
-            yield pa.RecordBatch.from_arrays(_arrays(rows, schema), schema=schema)
+            yield pa.RecordBatch.from_arrays(_select_arrays(rows, schema), schema=schema)
 
 
-def _arrays(rows: pa.RecordBatch, fields: Iterable[pa.Field]) -> list[pa.Array]:
+def _select_arrays(rows: pa.RecordBatch, fields: Iterable[pa.Field]) -> list[pa.Array]:
     """Return these columns, without dictionaries and without those the types lack."""
-    found = ((rows.column(field.name), field.type) for field in fields)
-    return [array if array.type == kind else array.cast(kind) for array, kind in found]
+    pairs = ((rows.column(field.name), field.type) for field in fields)
+    return [array if array.type == kind else array.cast(kind) for array, kind in pairs]

@@ -27,32 +27,32 @@ _HEADER: Final = "headers."
 _PAYLOADS: Final = 0.99
 
 
-def document(observations: Observations, group: str, rules: Rules, by: Discriminator) -> JSONObject:
+def build_document(observations: Observations, group: str, rules: Rules, by: Discriminator) -> JSONObject:
     """Return a message group with a definition for each kind of message, and a schema group with their schemas.
 
     Both have the id ``group``. ``by`` tells apart the messages that are not CloudEvents.
     """
     messages: JSONObject = {}
-    found: JSONObject = {}
-    kin = ObjectFamilies(observed.data for _, observed in _named(observations))
-    for name, observed in _named(observations):
-        messages[name] = _message(observed, rules, by.header)
+    schema_resources: JSONObject = {}
+    kin = ObjectFamilies(observed.data for _, observed in _assign_ids(observations))
+    for name, observed in _assign_ids(observations):
+        messages[name] = _build_message_definition(observed, rules, by.header)
         if observed.payloads >= _PAYLOADS * observed.count:
             uri = f"/schemagroups/{group}/schemas/{name}"
             messages[name] |= {"dataschemaformat": schemas.FORMAT, "dataschemauri": uri}
-            schema = schemas.schema(observed.data, rules, kin)
+            schema = schemas.build_schema(observed.data, rules, kin)
             if observed.kind == PLAIN:
-                _demand_value(schema, by.member(observed.names[0]), observed.names[1])
-            found[name] = {"versions": {"1": {"format": schemas.FORMAT, "schema": schema}}}
+                _require_value(schema, by.find_member(observed.names[0]), observed.names[1])
+            schema_resources[name] = {"versions": {"1": {"format": schemas.FORMAT, "schema": schema}}}
     return {
         "messagegroups": {group: {"labels": {**LABELS}, "messages": messages}},
-        **({"schemagroups": {group: {"labels": {**LABELS}, "schemas": found}}} if found else {}),
+        **({"schemagroups": {group: {"labels": {**LABELS}, "schemas": schema_resources}}} if schema_resources else {}),
     }
 
 
-def counts(observations: Observations) -> dict[str, int]:
+def count_messages(observations: Observations) -> dict[str, int]:
     """Return the number of messages behind each definition, by its id."""
-    return {name: observed.count for name, observed in _named(observations)}
+    return {name: observed.count for name, observed in _assign_ids(observations)}
 
 
 MOST_DOUBTS: Final = 100
@@ -61,49 +61,51 @@ MOST_DOUBTS: Final = 100
 _FEW: Final = 10
 
 
-def doubts(observations: Observations) -> list[JSONObject]:
+def list_doubts(observations: Observations) -> list[JSONObject]:
     """Return what was inferred from little: ``definition``, ``path`` in its payload, and the ``doubt``."""
-    return list(islice(_doubts(observations), MOST_DOUBTS))
+    return list(islice(_find_doubts(observations), MOST_DOUBTS))
 
 
-def _doubts(observations: Observations) -> Iterator[JSONObject]:
-    for name, observed in _named(observations):
+def _find_doubts(observations: Observations) -> Iterator[JSONObject]:
+    for name, observed in _assign_ids(observations):
         if observed.count < _FEW:
             yield {"definition": name, "path": "", "doubt": f"inferred from {observed.count} messages"}
-        for path, doubt in maps.doubts(observed.data):
+        for path, doubt in maps.find_doubts(observed.data):
             yield {"definition": name, "path": format_pointer(path), "doubt": doubt}
 
 
-def _named(observations: Observations) -> Iterator[tuple[str, KindSummary]]:
-    """The kinds with their ids, the commonest first."""
-    taken: set[str] = set()
-    for observed in sorted(observations.kinds.values(), key=lambda each: (-each.count, each.names)):
-        yield _id(observed, taken), observed
+def _assign_ids(observations: Observations) -> Iterator[tuple[str, KindSummary]]:
+    """Yield the kinds with their ids, the commonest kind first."""
+    used_ids: set[str] = set()
+    for observed in sorted(observations.kinds.values(), key=lambda summary: (-summary.count, summary.names)):
+        yield _choose_id(observed, used_ids), observed
 
 
-def _id(observed: KindSummary, taken: set[str]) -> str:
-    """An id after the kind's names, unlike all others in any case of letters."""
+def _choose_id(observed: KindSummary, used_ids: set[str]) -> str:
+    """Return an id made of the kind's names that differs from all others in any case of letters."""
     names = observed.names[-1:] if observed.kind == EVENT else observed.names
     text = _UNSAFE.sub("-", "-".join(filter(None, names))).strip("-.~")[:_LONGEST_ID] or "message"
-    name = next(each for each in chain([text], (f"{text}-{n}" for n in count(2))) if each.lower() not in taken)
-    taken.add(name.lower())
+    name = next(
+        candidate for candidate in chain([text], (f"{text}-{n}" for n in count(2))) if candidate.lower() not in used_ids
+    )
+    used_ids.add(name.lower())
     return name
 
 
-def _message(observed: KindSummary, rules: Rules, header: str) -> JSONObject:
+def _build_message_definition(observed: KindSummary, rules: Rules, header: str) -> JSONObject:
     common: JSONObject = {"description": f"Inferred from {observed.count} messages."}
     if observed.kind == EVENT:
-        return {**common, "envelope": "CloudEvents/1.0", "envelopemetadata": _metadata(observed, rules)}
-    content_type, *others = observed.types or ("",)
-    if not others and is_json(content_type):
+        return {**common, "envelope": "CloudEvents/1.0", "envelopemetadata": _build_metadata(observed, rules)}
+    content_type, *further_types = observed.types or ("",)
+    if not further_types and is_json(content_type):
         common["datacontenttype"] = content_type
     if observed.kind == PLAIN:
         topic = observed.names[0]
         return {**common, "protocol": "KAFKA", "protocoloptions": {"topic": topic}} if topic else common
-    return {**common, "protocol": "HTTP", "protocoloptions": _options(observed, rules, header)}
+    return {**common, "protocol": "HTTP", "protocoloptions": _build_options(observed, rules, header)}
 
 
-def _demand_value(schema: JSONObject, member: str, text: str) -> None:
+def _require_value(schema: JSONObject, member: str, text: str) -> None:
     """Make ``schema`` demand the member that tells a kind apart, and its value, whatever the rules demand."""
     if not member:
         return
@@ -116,49 +118,49 @@ def _demand_value(schema: JSONObject, member: str, text: str) -> None:
     schema.pop("enum", None)
 
 
-def _metadata(observed: KindSummary, rules: Rules) -> JSONObject:
+def _build_metadata(observed: KindSummary, rules: Rules) -> JSONObject:
     placeholders: set[str] = set()
-    found: JSONObject = {"type": {"value": observed.names[0]}}
+    metadata: JSONObject = {"type": {"value": observed.names[0]}}
     for name, addresses in observed.attributes.items():
         native = observed.natives[name]
         if name not in _UNSAID:
-            found[name] = _property(addresses, rules, placeholders) if native == "string" else {"type": native}
-    for name, item in found.items():
-        if _always(observed, name, rules):
+            metadata[name] = _build_property(addresses, rules, placeholders) if native == "string" else {"type": native}
+    for name, item in metadata.items():
+        if _is_always_present(observed, name, rules):
             item["required"] = True
-    if _always(observed, "time", rules):
-        found["time"] = {"required": True}
-    return found
+    if _is_always_present(observed, "time", rules):
+        metadata["time"] = {"required": True}
+    return metadata
 
 
-def _property(addresses: AddressSummary, rules: Rules, placeholders: set[str]) -> JSONObject:
-    template = addresses.template(placeholders) if addresses.count >= rules.required > 0 else None
+def _build_property(addresses: AddressSummary, rules: Rules, placeholders: set[str]) -> JSONObject:
+    template = addresses.build_template(placeholders) if addresses.count >= rules.required > 0 else None
     if template is None:
         return {}
     return {"type": "uritemplate", "value": template} if "{" in template else {"value": template}
 
 
-def _options(observed: KindSummary, rules: Rules, header: str) -> JSONObject:
+def _build_options(observed: KindSummary, rules: Rules, header: str) -> JSONObject:
     placeholders: set[str] = set()
     method, about = observed.names
-    found: JSONObject = {"method": method} if method else {}
+    options: JSONObject = {"method": method} if method else {}
     if "path" in observed.attributes:
-        path = observed.attributes["path"].template(placeholders)
-        if path and (not header or _always(observed, "path", rules)):
-            found["path"] = path
-    headers = list(_headers(observed, rules, header, about))
-    return {**found, "headers": headers} if headers else found
+        path = observed.attributes["path"].build_template(placeholders)
+        if path and (not header or _is_always_present(observed, "path", rules)):
+            options["path"] = path
+    headers = list(_build_headers(observed, rules, header, about))
+    return {**options, "headers": headers} if headers else options
 
 
-def _headers(observed: KindSummary, rules: Rules, header: str, about: str) -> Iterator[JSONObject]:
+def _build_headers(observed: KindSummary, rules: Rules, header: str, about: str) -> Iterator[JSONObject]:
     if header:
         yield {"name": header, "value": about, "required": True}
     for name in sorted(observed.attributes):
         other = name.removeprefix(_HEADER)
-        if other not in (name, header) and not is_transport(name) and _always(observed, name, rules):
+        if other not in (name, header) and not is_transport(name) and _is_always_present(observed, name, rules):
             yield {"name": other, "required": True}
 
 
-def _always(observed: KindSummary, name: str, rules: Rules) -> bool:
+def _is_always_present(observed: KindSummary, name: str, rules: Rules) -> bool:
     addresses = observed.attributes.get(name)
     return addresses is not None and addresses.count == observed.count >= rules.required > 0

@@ -37,7 +37,7 @@ _TABLE: Final = "source.table"
 
 
 class Discriminator(msgspec.Struct, frozen=True):
-    """What tells plain messages apart.
+    """The property that tells plain messages apart.
 
     ``header`` (lower case) is that of HTTP requests. ``members`` are members of payloads by the topic of their
     messages, "" for messages without one; dots lead into objects. Messages without either are all of one kind, which
@@ -48,7 +48,7 @@ class Discriminator(msgspec.Struct, frozen=True):
     members: Mapping[str, str] = {}
     name: str = ""
 
-    def member(self, topic: str) -> str:
+    def find_member(self, topic: str) -> str:
         """Return the member that tells the messages of a topic apart, "" if they are of one kind."""
         return self.members.get(topic, self.members.get(ANY_TOPIC, ""))
 
@@ -61,7 +61,7 @@ class MemberChoice(msgspec.Struct, frozen=True):
     share: float
 
 
-def member_text(payload: JSON, path: str) -> str:
+def find_member_text(payload: JSON, path: str) -> str:
     """Return the text or whole number at ``path``, "" if there is something else or nothing."""
     for name in path.split("."):
         payload = payload.get(name) if isinstance(payload, dict) else None
@@ -72,7 +72,7 @@ def member_text(payload: JSON, path: str) -> str:
 
 def check_member(member: str, payloads: Iterable[JSONObject]) -> None:
     """Raise ``PipelineError`` if a member has more values than kinds of messages are told apart by."""
-    if len({member_text(payload, member) for payload in payloads}) > MAX_VALUES:
+    if len({find_member_text(payload, member) for payload in payloads}) > MAX_VALUES:
         raise PipelineError(
             f"the member {member!r} has more than {MAX_VALUES} values among the first messages, and each would be a "
             "kind of message: choose another one by --by"
@@ -88,15 +88,15 @@ def choose_member(payloads: Sequence[JSONObject]) -> MemberChoice | None:
         return None
     # Kinds may alternate: halves by position would have different ones.
     payloads = random.Random(0).sample(payloads, len(payloads))  # noqa: S311 - no secret
-    shapes = [_shape(payload) for payload in payloads]
-    base = _errors([""] * len(shapes), shapes)
+    shapes = [_build_shape(payload) for payload in payloads]
+    base = _count_errors([""] * len(shapes), shapes)
     if not base:
         return None
     choices: list[MemberChoice] = []
-    for member in _candidates(payloads):
-        texts = [member_text(payload, member) for payload in payloads]
-        share = 1 - _errors(texts, shapes) / base
-        is_named = member == _TABLE or _last_name(member) in DISCRIMINATORS
+    for member in _find_candidates(payloads):
+        texts = [find_member_text(payload, member) for payload in payloads]
+        share = 1 - _count_errors(texts, shapes) / base
+        is_named = member == _TABLE or _find_last_name(member) in DISCRIMINATORS
         if share >= (_LEAST_SHARE_OF_NAMED if is_named else _LEAST_SHARE):
             choices.append(MemberChoice(member, len(set(texts)), share))
     if not choices:
@@ -106,30 +106,30 @@ def choose_member(payloads: Sequence[JSONObject]) -> MemberChoice | None:
 
 
 def _rank(choice: MemberChoice) -> tuple[int, int, int, str]:
-    name = _last_name(choice.member)
-    named = DISCRIMINATORS.index(name) if name in DISCRIMINATORS else len(DISCRIMINATORS)
-    return choice.member.count("."), named, choice.values, choice.member
+    name = _find_last_name(choice.member)
+    name_rank = DISCRIMINATORS.index(name) if name in DISCRIMINATORS else len(DISCRIMINATORS)
+    return choice.member.count("."), name_rank, choice.values, choice.member
 
 
-def _last_name(member: str) -> str:
+def _find_last_name(member: str) -> str:
     return member.rpartition(".")[2]
 
 
-def _candidates(payloads: Sequence[JSONObject]) -> list[str]:
+def _find_candidates(payloads: Sequence[JSONObject]) -> list[str]:
     """Return members that every payload has, with few values: of Debezium's events only the name of their table."""
     is_debezium = all(payload.keys() >= _DEBEZIUM for payload in payloads)
-    names = [_TABLE] if is_debezium else [*_texts(payloads[0])]
-    return [name for name in names if _has_few_values([member_text(payload, name) for payload in payloads])]
+    names = [_TABLE] if is_debezium else [*_find_text_paths(payloads[0])]
+    return [name for name in names if _has_few_values([find_member_text(payload, name) for payload in payloads])]
 
 
-def _texts(payload: JSONObject) -> Iterator[str]:
+def _find_text_paths(payload: JSONObject) -> Iterator[str]:
     """Yield the paths of texts and whole numbers, at most two names long."""
     for name, value in payload.items():
         if "." in name:
             continue
         inner = value if isinstance(value, dict) else {}
-        for path in (name, *(f"{name}.{each}" for each in inner if "." not in each)):
-            if member_text(payload, path):
+        for path in (name, *(f"{name}.{inner_name}" for inner_name in inner if "." not in inner_name)):
+            if find_member_text(payload, path):
                 yield path
 
 
@@ -145,18 +145,18 @@ def _has_few_values(texts: Sequence[str]) -> bool:
 _Shape: TypeAlias = frozenset[str]
 
 
-def _errors(texts: Sequence[str], shapes: Sequence[_Shape]) -> int:
+def _count_errors(texts: Sequence[str], shapes: Sequence[_Shape]) -> int:
     """Return how many members of every second shape are not as the other shapes with the same text predict."""
-    common = _common(shapes[::2])
+    common = _find_common(shapes[::2])
     by_text: dict[str, list[_Shape]] = defaultdict(list)
     for text, shape in zip(texts[::2], shapes[::2], strict=True):
         by_text[text].append(shape)
-    predicted = {text: _common(alike) for text, alike in by_text.items()}
+    predicted = {text: _find_common(alike) for text, alike in by_text.items()}
     pairs = Counter(zip(texts[1::2], shapes[1::2], strict=True))
     return sum(len(shape ^ predicted.get(text, common)) * count for (text, shape), count in pairs.items())
 
 
-def _common(shapes: Sequence[_Shape]) -> _Shape:
+def _find_common(shapes: Sequence[_Shape]) -> _Shape:
     """Return the members that most of ``shapes`` have."""
     counts: Counter[str] = Counter()
     for shape, count in Counter(shapes).items():
@@ -165,20 +165,20 @@ def _common(shapes: Sequence[_Shape]) -> _Shape:
     return frozenset(member for member, count in counts.items() if 2 * count > len(shapes))
 
 
-def _shape(payload: JSONObject) -> _Shape:
+def _build_shape(payload: JSONObject) -> _Shape:
     """Return the paths of the members that are not null, with their types."""
-    return frozenset(islice(_paths(payload, "", 1), _MAX_FEATURES))
+    return frozenset(islice(_iterate_paths(payload, "", 1), _MAX_FEATURES))
 
 
-def _paths(value: JSONObject, prefix: str, depth: int) -> Iterator[str]:
+def _iterate_paths(value: JSONObject, prefix: str, depth: int) -> Iterator[str]:
     for name, member in value.items():
         if member is not None:
-            yield f"{prefix}{name}:{_type_name(member)}"
+            yield f"{prefix}{name}:{_find_type_name(member)}"
             if isinstance(member, dict) and depth < _MAX_DEPTH:
-                yield from _paths(member, f"{prefix}{name}.", depth + 1)
+                yield from _iterate_paths(member, f"{prefix}{name}.", depth + 1)
 
 
-def _type_name(value: JSON) -> str:
+def _find_type_name(value: JSON) -> str:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, str):

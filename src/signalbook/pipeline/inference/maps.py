@@ -2,7 +2,7 @@
 
 Many different names of which each object has few are a map beyond doubt. Samples are small, and a map in them may have
 two keys: then names that look like ids, names that never come twice, and values that say of what type they are speak
-for one. What such a judgement rests on is said (``doubts``), for somebody who knows the stream.
+for one. What such a judgement rests on is said (``find_doubts``), for somebody who knows the stream.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def is_map(seen: ValueSummary, *, root: bool = False) -> bool:
     ``root`` is whether these are payloads as a whole: many names of which each has few may be those of messages of many
     kinds, so that it takes names that look like ids, or more of them than are kept.
     """
-    return _is_surely_map(seen, root=root) or bool(_evidence(seen))
+    return _is_surely_map(seen, root=root) or bool(_find_evidence(seen))
 
 
 def _is_surely_map(seen: ValueSummary, *, root: bool) -> bool:
@@ -57,10 +57,10 @@ def _is_surely_map(seen: ValueSummary, *, root: bool) -> bool:
 
 def _has_many_names(seen: ValueSummary) -> bool:
     names = len(seen.members)
-    return names >= _MANY and _occurrences(seen) < _SHARE * names * seen.objects
+    return names >= _MANY and _count_occurrences(seen) < _SHARE * names * seen.objects
 
 
-def _evidence(seen: ValueSummary) -> str:
+def _find_evidence(seen: ValueSummary) -> str:
     """Return the evidence for a map of few names, or an empty text."""
     names = seen.members
     if not names:
@@ -69,28 +69,28 @@ def _evidence(seen: ValueSummary) -> str:
         return "they look like ids"
     if any(all(_is_tagged(member, tags) for member in names.values()) for tags in _TAGS):
         return "each has a value that says of what type it is"
-    if len(names) >= seen.objects >= _STRANGERS and _occurrences(seen) == len(names) and _alike(seen):
+    if len(names) >= seen.objects >= _STRANGERS and _count_occurrences(seen) == len(names) and _has_same_types(seen):
         return f"none came twice in {seen.objects} objects"
     return ""
 
 
-def _occurrences(seen: ValueSummary) -> int:
+def _count_occurrences(seen: ValueSummary) -> int:
     return sum(member.count for member in seen.members.values())
 
 
 def _is_tagged(value: ValueSummary, tags: frozenset[str]) -> bool:
     """Return True if all values in a place are objects of one member, which is a tag."""
-    whole = value.whole()
-    return 0 < whole.objects == value.count == _occurrences(whole) and whole.members.keys() <= tags
+    whole = value.merge_cases()
+    return 0 < whole.objects == value.count == _count_occurrences(whole) and whole.members.keys() <= tags
 
 
-def _alike(seen: ValueSummary) -> bool:
+def _has_same_types(seen: ValueSummary) -> bool:
     """Return True if all members have values of the same type."""
-    kinds = {kind for member in seen.members.values() for kind in _kinds(member)}
+    kinds = {kind for member in seen.members.values() for kind in _list_kinds(member)}
     return len(kinds) == 1
 
 
-def _kinds(seen: ValueSummary) -> set[str]:
+def _list_kinds(seen: ValueSummary) -> set[str]:
     counts = {
         "number": seen.integers + seen.numbers,
         "text": seen.texts.count,
@@ -99,40 +99,40 @@ def _kinds(seen: ValueSummary) -> set[str]:
     return {name for name, count in counts.items() if count}
 
 
-def every(whole: ValueSummary) -> ValueSummary:
+def merge_members(whole: ValueSummary) -> ValueSummary:
     """Return all members of a map as one."""
-    found, room = ValueSummary(), MemoryBudget()
+    merged, room = ValueSummary(), MemoryBudget()
     for member in (*whole.members.values(), *([whole.others] if whole.others else [])):
-        found.merge(member, room)
-    return found
+        merged.merge(member, room)
+    return merged
 
 
-def doubts(seen: ValueSummary, path: Path = ()) -> Iterator[tuple[Path, str]]:
+def find_doubts(seen: ValueSummary, path: Path = ()) -> Iterator[tuple[Path, str]]:
     """Yield the places in ``seen`` that may or may not be maps, and what they were taken for.
 
     ``*`` in a path is any item or key.
     """
     if seen.items is not None:
-        yield from doubts(seen.items, (*path, "*"))
-    whole, root = seen.whole(), not path
-    shown = f"{len(whole.members)} names in {whole.objects} objects"
+        yield from find_doubts(seen.items, (*path, "*"))
+    whole, root = seen.merge_cases(), not path
+    names_text = f"{len(whole.members)} names in {whole.objects} objects"
     if is_map(whole, root=root):
         if not _is_surely_map(whole, root=root):
-            yield path, f"taken for a map by {shown}: {_evidence(whole)}"
+            yield path, f"taken for a map by {names_text}: {_find_evidence(whole)}"
         elif root:
-            yield path, f"taken for a map: there are more than {shown}"
-        yield from doubts(every(whole), (*path, "*"))
+            yield path, f"taken for a map: there are more than {names_text}"
+        yield from find_doubts(merge_members(whole), (*path, "*"))
         return
     if root and _has_many_names(whole):
-        yield path, f"may be a map, or several kinds of messages: of {shown} each object has few"
+        yield path, f"may be a map, or several kinds of messages: of {names_text} each object has few"
     elif _may_be_map(whole):
-        yield path, f"may be a map: of {shown} none is in all, and their values are alike"
+        yield path, f"may be a map: of {names_text} none is in all, and their values are alike"
     for name, member in whole.members.items():
-        yield from doubts(member, (*path, name))
+        yield from find_doubts(member, (*path, name))
 
 
 def _may_be_map(whole: ValueSummary) -> bool:
     members = whole.members.values()
     if any(whole.members.keys() <= tags for tags in _TAGS):
         return False
-    return len(members) > 1 and max(each.count for each in members) < whole.objects and _alike(whole)
+    return len(members) > 1 and max(member.count for member in members) < whole.objects and _has_same_types(whole)

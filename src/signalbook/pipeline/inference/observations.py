@@ -23,7 +23,7 @@ from signalbook.pipeline.inference.discriminators import (
     MemberChoice,
     check_member,
     choose_members,
-    member_text,
+    find_member_text,
 )
 from signalbook.pipeline.inference.summaries import AddressSummary, MemoryBudget, ValueSummary
 from signalbook.values import JSON, JSONObject
@@ -69,27 +69,27 @@ class KindSummary(msgspec.Struct):
         self.payloads += other.payloads
         self.data.merge(other.data, room)
         for name, addresses in other.attributes.items():
-            place = self.attribute(name, room)
+            place = self.find_attribute(name, room)
             if place is not None:
                 place.merge(addresses)
-        self.know(other.natives)
+        self.add_types(other.natives)
         for content_type, count in other.types.items():
-            self.typed(content_type, count, room)
+            self.count_type(content_type, count, room)
 
-    def attribute(self, name: str, room: MemoryBudget) -> AddressSummary | None:
+    def find_attribute(self, name: str, room: MemoryBudget) -> AddressSummary | None:
         """Return the observations of an attribute, or None without room for another one."""
-        found = self.attributes.get(name)
-        if found is None and room.take(name):
-            found = self.attributes[name] = AddressSummary()
-        return found
+        summary = self.attributes.get(name)
+        if summary is None and room.take(name):
+            summary = self.attributes[name] = AddressSummary()
+        return summary
 
-    def know(self, natives: Mapping[str, str]) -> None:
-        """Add types of those attributes that are looked at."""
+    def add_types(self, natives: Mapping[str, str]) -> None:
+        """Add the types of those attributes that are observed."""
         for name, native in natives.items():
             if name in self.attributes and self.natives.setdefault(name, native) != native:
                 self.natives[name] = "any"
 
-    def typed(self, content_type: str, count: int, room: MemoryBudget) -> None:
+    def count_type(self, content_type: str, count: int, room: MemoryBudget) -> None:
         """Count payloads of a content type."""
         if content_type in self.types or room.take(content_type):
             self.types[content_type] = self.types.get(content_type, 0) + count
@@ -107,53 +107,53 @@ class Observations(msgspec.Struct):
 
     def take(self, message: Message, by: Discriminator) -> None:
         """Observe a message. ``by`` tells apart the kinds of those that are not CloudEvents."""
-        parts = list(_parts(message))
+        parts = list(_split_parts(message))
         self.unknown += not parts
         for part in parts:
-            found = None if _broken(part.payload) else self._observed(part, by)
-            if found is None:
+            observed = None if _is_broken(part.payload) else self._find_observed(part, by)
+            if observed is None:
                 self.unknown += 1
             else:
-                _look(*found, part.payload, self.room)
+                _observe_part(*observed, part.payload, self.room)
                 attributes = {} if part.event is None else part.event.attributes
-                found[0].know({name: _native(value) for name, value in attributes.items()})
+                observed[0].add_types({name: _find_native_type(value) for name, value in attributes.items()})
 
-    def _observed(self, part: _Part, by: Discriminator) -> tuple[KindSummary, dict[str, str]] | None:
-        """The kind of a message, and its texts by name; None if it cannot be recognized."""
-        texts = _texts(part)
-        kind, names = _named(part, texts, by)
-        found = self._kind(kind, names) if kind else None
-        return None if found is None else (found, texts)
+    def _find_observed(self, part: _Part, by: Discriminator) -> tuple[KindSummary, dict[str, str]] | None:
+        """Return the kind of a message and its texts by name; None if it cannot be recognised."""
+        texts = _read_texts(part)
+        kind, names = _classify(part, texts, by)
+        summary = self._find_kind(kind, names) if kind else None
+        return None if summary is None else (summary, texts)
 
-    def _kind(self, kind: str, names: list[str]) -> KindSummary | None:
-        key = _key(kind, names)
-        found = self.kinds.get(key)
-        if found is None and len(self.kinds) < MOST_KINDS and len(key) <= LONGEST_NAME:
-            found = self.kinds[key] = KindSummary(kind=kind, names=names)
-        return found
+    def _find_kind(self, kind: str, names: list[str]) -> KindSummary | None:
+        key = _build_key(kind, names)
+        summary = self.kinds.get(key)
+        if summary is None and len(self.kinds) < MOST_KINDS and len(key) <= LONGEST_NAME:
+            summary = self.kinds[key] = KindSummary(kind=kind, names=names)
+        return summary
 
     def merge(self, other: Observations) -> None:
         """Add what ``other`` saw."""
         self.unknown += other.unknown
         for observed in other.kinds.values():
-            mine = self._kind(observed.kind, observed.names)
+            mine = self._find_kind(observed.kind, observed.names)
             if mine is None:
                 self.unknown += observed.count
             else:
                 mine.merge(observed, self.room)
 
 
-def kinds(message: Message, by: Discriminator) -> dict[str, str]:
-    """The keys that ``Observations`` knows the kinds of a message by, with their names; empty if it is of none."""
-    found = {}
-    for part in _parts(message):
-        kind, names = _named(part, _texts(part), by)
-        if kind and len(_key(kind, names)) <= LONGEST_NAME:
-            found[_key(kind, names)] = " ".join(filter(None, names))
-    return found
+def find_kinds(message: Message, by: Discriminator) -> dict[str, str]:
+    """Return the keys of the kinds of a message in ``Observations``, with their names; empty for unknown kinds."""
+    names_by_key = {}
+    for part in _split_parts(message):
+        kind, names = _classify(part, _read_texts(part), by)
+        if kind and len(_build_key(kind, names)) <= LONGEST_NAME:
+            names_by_key[_build_key(kind, names)] = " ".join(filter(None, names))
+    return names_by_key
 
 
-def _key(kind: str, names: list[str]) -> str:
+def _build_key(kind: str, names: list[str]) -> str:
     return " ".join((kind, *names))
 
 
@@ -167,36 +167,36 @@ def find_discriminator(
     """
     requests: list[_Part] = []
     payloads: list[tuple[str, JSONObject]] = []
-    for part in (part for message in messages for part in _parts(message) if part.event is None):
+    for part in (part for message in messages for part in _split_parts(message) if part.event is None):
         if part.message.protocol == HTTP:
             requests.append(part)
         elif _is_plain(part) and isinstance(part.payload.value, dict):
-            payloads.append((_topic(part), part.payload.value))
+            payloads.append((_read_topic(part), part.payload.value))
     if member:
         check_member(member, (payload for _, payload in payloads))
-        return Discriminator(header=_kind_header(requests), members={ANY_TOPIC: member}, name=name), {}
+        return Discriminator(header=_find_kind_header(requests), members={ANY_TOPIC: member}, name=name), {}
     choices = choose_members(payloads)
     members = {topic: choice.member for topic, choice in choices.items()}
-    return Discriminator(header=_kind_header(requests), members=members, name=name), choices
+    return Discriminator(header=_find_kind_header(requests), members=members, name=name), choices
 
 
-def _kind_header(requests: Sequence[_Part]) -> str:
-    """The header (lower case) whose value says what a plain HTTP request is about, "" if none does.
+def _find_kind_header(requests: Sequence[_Part]) -> str:
+    """Return the header (lower case) whose value classifies plain HTTP requests, "" without such a header.
 
     It has few values and not just one, is on every request, and the members of the payloads are most alike where it is.
     """
     seen: dict[str, Counter[tuple[str, str]]] = {}
     for part in requests:
-        members = _members(part.payload)
-        for name, value in _headers(part.values):
+        members = _join_members(part.payload)
+        for name, value in _iterate_headers(part.values):
             if not is_transport(name):
                 seen.setdefault(name.removeprefix(_HEADER), Counter())[value, members] += 1
-    whole = {name: pairs for name, pairs in seen.items() if pairs.total() == len(requests) and _few(pairs)}
-    return min(whole, key=lambda name: (-_agreement(whole[name]), len(whole[name]), name), default="")
+    whole = {name: pairs for name, pairs in seen.items() if pairs.total() == len(requests) and _has_few_values(pairs)}
+    return min(whole, key=lambda name: (-_measure_agreement(whole[name]), len(whole[name]), name), default="")
 
 
-def shape(path: str) -> str:
-    """A path with a ``{}`` for each segment that looks like a value."""
+def build_path_shape(path: str) -> str:
+    """Return a path with ``{}`` for each segment that looks like a value."""
     return "/".join("{}" if _VARYING.fullmatch(segment) else segment for segment in path.split("/"))
 
 
@@ -209,14 +209,14 @@ class _Part(msgspec.Struct, frozen=True):
     payload: Payload
 
 
-def _part(message: Message, values: Mapping[str, Any], event: CloudEvent | None) -> _Part:
+def _build_part(message: Message, values: Mapping[str, Any], event: CloudEvent | None) -> _Part:
     payload = Payload(message, event)
     payload.decode_json()
     return _Part(message, values, event, payload)
 
 
-def _parts(message: Message) -> Iterator[_Part]:
-    """The message, once for each event it carries; nothing if it cannot be read."""
+def _split_parts(message: Message) -> Iterator[_Part]:
+    """Yield the message, once for each event in it; nothing if it cannot be read."""
     binding = find_binding(message.protocol)
     if binding is None:
         return
@@ -226,38 +226,38 @@ def _parts(message: Message) -> Iterator[_Part]:
         mode = binding.mode(clear, values)
         if mode is Mode.BATCH:
             form = find_format(clear.content_type)
-            yield from [_part(clear, values, form.decode(part)) for part in form.split(clear.body or b"")]
+            yield from [_build_part(clear, values, form.decode(part)) for part in form.split(clear.body or b"")]
         else:
-            yield _part(clear, values, None if mode is Mode.NONE else decode_event(clear, binding, values, mode))
+            yield _build_part(clear, values, None if mode is Mode.NONE else decode_event(clear, binding, values, mode))
     except (Unreadable, EventError):
         return
 
 
-def _texts(part: _Part) -> dict[str, str]:
-    """The texts of a message that may say what it is, by name."""
+def _read_texts(part: _Part) -> dict[str, str]:
+    """Return the texts by name that may classify a message."""
     if part.event is not None:
         return {name: format_attribute(value) for name, value in part.event.attributes.items()}
     if part.message.protocol == HTTP:
         return {name: value for name, value in part.values.items() if isinstance(value, str)} | dict(
-            _headers(part.values)
+            _iterate_headers(part.values)
         )
     return {}
 
 
-def _named(part: _Part, texts: Mapping[str, str], by: Discriminator) -> tuple[str, list[str]]:
+def _classify(part: _Part, texts: Mapping[str, str], by: Discriminator) -> tuple[str, list[str]]:
     """Return the kind of the message and its names; "" if it is not recognised."""
     if part.event is not None:
         return EVENT, [texts["type"]]
     if part.message.protocol == HTTP:
-        about = texts.get(_HEADER + by.header, "") if by.header else shape(texts.get("path", ""))
+        about = texts.get(_HEADER + by.header, "") if by.header else build_path_shape(texts.get("path", ""))
         return REQUEST, [texts.get("method", ""), about]
     if not _is_plain(part):
         return "", []
-    topic = _topic(part)
-    member = by.member(topic)
+    topic = _read_topic(part)
+    member = by.find_member(topic)
     if not member:
         return PLAIN, [topic, "" if topic else by.name]
-    text = member_text(part.payload.value, member)
+    text = find_member_text(part.payload.value, member)
     return (PLAIN, [topic, text]) if text else ("", [])
 
 
@@ -266,7 +266,7 @@ def _is_plain(part: _Part) -> bool:
     return part.message.protocol in ("", KAFKA) and part.payload.value is not msgspec.UNSET
 
 
-def _topic(part: _Part) -> str:
+def _read_topic(part: _Part) -> str:
     topic = part.values.get("topic", "") if part.message.protocol == KAFKA else ""
     return topic if isinstance(topic, str) else ""
 
@@ -277,48 +277,48 @@ def is_transport(name: str) -> bool:
     return header != name and (_TRANSPORT.fullmatch(header) is not None)
 
 
-def _headers(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Headers that occur once, by property name."""
-    for name, found in values.items():
-        if name.startswith(_HEADER) and len(found) == 1:
-            yield name, found[0]
+def _iterate_headers(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the headers that occur once, by property name."""
+    for name, values_of_header in values.items():
+        if name.startswith(_HEADER) and len(values_of_header) == 1:
+            yield name, values_of_header[0]
 
 
-def _broken(payload: Payload) -> bool:
+def _is_broken(payload: Payload) -> bool:
     """Return True if the payload claims to be JSON and is not."""
     return payload.value is msgspec.UNSET and is_json(payload.content_type()) and bool(payload.body())
 
 
-def _native(value: Attribute) -> str:
+def _find_native_type(value: Attribute) -> str:
     if isinstance(value, str):
         return "string"
     return "boolean" if isinstance(value, bool) else "integer"
 
 
-def _look(observed: KindSummary, texts: Mapping[str, str], payload: Payload, room: MemoryBudget) -> None:
+def _observe_part(observed: KindSummary, texts: Mapping[str, str], payload: Payload, room: MemoryBudget) -> None:
     observed.count += 1
     for name, text in texts.items():
-        place = observed.attribute(name, room)
+        place = observed.find_attribute(name, room)
         if place is not None:
             place.take(text)
-    observed.typed(payload.content_type(), 1, room)
+    observed.count_type(payload.content_type(), 1, room)
     if payload.value is not msgspec.UNSET:
         observed.payloads += 1
         observed.data.take(payload.value, room)
 
 
-def _members(payload: Payload) -> str:
+def _join_members(payload: Payload) -> str:
     value: JSON = payload.value
     return " ".join(sorted(value)) if isinstance(value, dict) else ""
 
 
-def _few(pairs: Counter[tuple[str, str]]) -> bool:
+def _has_few_values(pairs: Counter[tuple[str, str]]) -> bool:
     values = {value for value, _ in pairs}
     return 1 < len(values) <= min(_FEW, pairs.total() // 2)
 
 
-def _agreement(pairs: Counter[tuple[str, str]]) -> float:
-    """The share of messages whose members are the commonest ones for the header's value."""
+def _measure_agreement(pairs: Counter[tuple[str, str]]) -> float:
+    """Return the share of messages whose members are the commonest ones for the header's value."""
     commonest: dict[str, int] = {}
     for (value, _), count in pairs.items():
         commonest[value] = max(commonest.get(value, 0), count)

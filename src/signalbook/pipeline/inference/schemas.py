@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from signalbook.pipeline.inference.maps import every, is_map
+from signalbook.pipeline.inference.maps import is_map, merge_members
 from signalbook.pipeline.inference.summaries import MemoryBudget, TextSummary, ValueSummary
 from signalbook.values import JSON, JSONObject, dump_json
 
@@ -30,7 +30,7 @@ class Union:
     least: int
     place_schema: _PlaceSchema
 
-    def schema(self) -> JSONObject:
+    def build_schema(self) -> JSONObject:
         """``oneOf`` the shapes, which adds to what is said of all objects; nothing if they do not really differ.
 
         Every text has to have been seen often enough that no other one is to be expected.
@@ -39,52 +39,63 @@ class Union:
             return {}
         grouped: dict[bytes, tuple[list[str], JSONObject]] = {}
         for text, case in sorted(self.cases.items()):
-            said = self._said(case)
-            grouped.setdefault(dump_json(said), ([], said))[0].append(text)
+            distinction = self._find_distinction(case)
+            grouped.setdefault(dump_json(distinction), ([], distinction))[0].append(text)
         if len(grouped) < 2:
             return {}
-        shapes: list[JSON] = [self._shape(texts, said) for texts, said in grouped.values()]
+        shapes: list[JSON] = [self._build_shape(texts, distinction) for texts, distinction in grouped.values()]
         # To what is no object, every shape would have to say no.
-        others = [kind for kind in self.kinds if kind != "object"]
-        return {"oneOf": [*shapes, {"type": others[0] if len(others) == 1 else others}] if others else shapes}
+        other_types = [kind for kind in self.kinds if kind != "object"]
+        return {
+            "oneOf": [*shapes, {"type": other_types[0] if len(other_types) == 1 else other_types}]
+            if other_types
+            else shapes
+        }
 
-    def _shape(self, texts: list[str], said: JSONObject) -> JSONObject:
+    def _build_shape(self, texts: list[str], distinction: JSONObject) -> JSONObject:
         case: JSON = {"const": texts[0]} if len(texts) == 1 else {"enum": [*texts]}
-        shape = {"properties": {self.by: case, **said.get("properties", {})}, "required": [self.by, *said["required"]]}
+        shape = {
+            "properties": {self.by: case, **distinction.get("properties", {})},
+            "required": [self.by, *distinction["required"]],
+        }
         return {"type": "object", **shape} if self.kinds != ["object"] else shape
 
-    def _said(self, case: ValueSummary) -> JSONObject:
+    def _find_distinction(self, case: ValueSummary) -> JSONObject:
         """Return the members that distinguish a case: those others never have, or have with another type or shape."""
-        shared = set.intersection(*(set(each.members) for each in self.cases.values()))
-        own = [name for name, member in case.members.items() if member.count == case.objects and name not in shared]
-        others = {
-            name: self.place_schema(member) for name, member in case.members.items() if self._differs(name, member)
+        shared = set.intersection(*(set(other_case.members) for other_case in self.cases.values()))
+        own_names = [
+            name for name, member in case.members.items() if member.count == case.objects and name not in shared
+        ]
+        different = {
+            name: self.place_schema(member) for name, member in case.members.items() if self._is_different(name, member)
         }
-        return {"required": own, **({"properties": others} if others else {})}
+        return {"required": own_names, **({"properties": different} if different else {})}
 
-    def _differs(self, name: str, member: ValueSummary) -> bool:
+    def _is_different(self, name: str, member: ValueSummary) -> bool:
         """Return True if the values of a member differ in type from those of another case, or in their members."""
         other = (case.members[name] for case in self.cases.values() if name in case.members)
-        return any(_unlike(member, each) for each in other if each is not member)
+        return any(_is_unlike(member, other_member) for other_member in other if other_member is not member)
 
 
-def _unlike(one: ValueSummary, other: ValueSummary) -> bool:
-    types, others = _types(one), _types(other)
-    if not types or not others:
+def _is_unlike(first: ValueSummary, other: ValueSummary) -> bool:
+    types, other_types = _list_types(first), _list_types(other)
+    if not types or not other_types:
         return False
-    return not types & others or (types == others == {"objects"} and _strange(one.names(), other.names()))
+    return not types & other_types or (
+        types == other_types == {"objects"} and _has_few_in_common(first.list_names(), other.list_names())
+    )
 
 
-def _types(seen: ValueSummary) -> set[str]:
+def _list_types(seen: ValueSummary) -> set[str]:
     """The types of values other than null; integers are numbers."""
     numbers = {"numbers"} if seen.integers or seen.numbers else set()
     texts = {"texts"} if seen.texts.count else set()
     return numbers | texts | {name for name in ("booleans", "arrays", "objects") if getattr(seen, name)}
 
 
-def _strange(names: set[str], others: set[str]) -> bool:
+def _has_few_in_common(names: set[str], other_names: set[str]) -> bool:
     """Return True if two kinds of objects do not share most of their members."""
-    return len(names & others) * 2 < len(names | others)
+    return len(names & other_names) * 2 < len(names | other_names)
 
 
 # Fewer names than these may be alike by chance.
@@ -112,7 +123,7 @@ class Family(msgspec.Struct):
             if name in self.members or room.take(name):
                 self.members.setdefault(name, ValueSummary()).tally(member, room)
 
-    def alike(self, names: Names) -> bool:
+    def is_similar(self, names: Names) -> bool:
         """Return True if most of these names belong to both kinds of objects."""
         return len(self.names & names) >= _ALIKE * len(self.names | names)
 
@@ -124,7 +135,7 @@ class ObjectFamilies:
         self._families: dict[Names, Family] = {}
         self._room = MemoryBudget()
         for place in places:
-            for objects in _objects(place):
+            for objects in _iterate_objects(place):
                 self._sort(objects)
 
     def _sort(self, place: ValueSummary) -> None:
@@ -133,26 +144,28 @@ class ObjectFamilies:
         if family is None:
             if len(names) < _LEAST_NAMES or len(self._families) == _MOST_SETS:
                 return
-            known = {id(family): family for family in self._families.values()}
-            family = next((each for each in known.values() if each.alike(names)), Family(names=names))
+            families = {id(family): family for family in self._families.values()}
+            family = next(
+                (candidate for candidate in families.values() if candidate.is_similar(names)), Family(names=names)
+            )
             self._families[names] = family
         family.add(place, self._room)
 
-    def known(self, place: ValueSummary) -> Family | None:
+    def find_family(self, place: ValueSummary) -> Family | None:
         """Return what similar objects tell about those in ``place``, or None."""
         # A place with enough objects of its own speaks for itself: kin would only blur it.
         return None if place.objects >= ENOUGH else self._families.get(frozenset(place.members))
 
 
-def _objects(place: ValueSummary) -> Iterator[ValueSummary]:
+def _iterate_objects(place: ValueSummary) -> Iterator[ValueSummary]:
     """Yield all places of objects in ``place``."""
-    whole = place.whole()
+    whole = place.merge_cases()
     if whole.objects and whole.others is None:
         yield whole
     if place.items is not None:
-        yield from _objects(place.items)
+        yield from _iterate_objects(place.items)
     for member in whole.members.values():
-        yield from _objects(member)
+        yield from _iterate_objects(member)
 
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -197,9 +210,9 @@ RULES_BY_STRICTNESS: Final = (
 """From strict to lenient: the first is taken whose schemas accept what was held back."""
 
 
-def schema(seen: ValueSummary, rules: Rules, kin: ObjectFamilies | None = None) -> JSONObject:
-    """A schema that every value accepts that ``seen`` was made of. ``kin`` is what all of the stream knows."""
-    return {"$schema": DIALECT, **_SchemaBuilder(rules, kin or ObjectFamilies(())).place(seen, seen, root=True)}
+def build_schema(seen: ValueSummary, rules: Rules, kin: ObjectFamilies | None = None) -> JSONObject:
+    """Return a schema that accepts every value in ``seen``. ``kin`` holds the object families of the whole stream."""
+    return {"$schema": DIALECT, **_SchemaBuilder(rules, kin or ObjectFamilies(())).build_place(seen, seen, root=True)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,27 +223,27 @@ class _SchemaBuilder:
     kin: ObjectFamilies
     unions: bool = True
 
-    def place(
-        self, seen: ValueSummary, known: ValueSummary, *, fractions: bool = False, root: bool = False
+    def build_place(
+        self, seen: ValueSummary, similar: ValueSummary, *, fractions: bool = False, root: bool = False
     ) -> JSONObject:
-        """Return the schema of a place. ``known`` are similar objects, ``seen`` the places above it.
+        """Return the schema of a place. ``similar`` are similar objects, ``seen`` the places above it.
 
         ``fractions`` tells whether members next to it have some, ``root`` whether the place is the whole payload.
         """
-        kinds = _kinds(known, self.rules, fractions=fractions)
-        found: JSONObject = {} if not kinds else {"type": kinds[0] if len(kinds) == 1 else kinds}
-        if known.texts.count:
-            found |= self._texts(seen.texts, known.texts, kinds)
+        kinds = _list_kinds(similar, self.rules, fractions=fractions)
+        schema: JSONObject = {} if not kinds else {"type": kinds[0] if len(kinds) == 1 else kinds}
+        if similar.texts.count:
+            schema |= self._build_texts(seen.texts, similar.texts, kinds)
         if seen.arrays and seen.items is not None:
-            found["items"] = self.place(seen.items, seen.items)
+            schema["items"] = self.build_place(seen.items, seen.items)
         if seen.objects:
-            found |= self._object(seen, kinds, root=root)
-        return found
+            schema |= self._build_object(seen, kinds, root=root)
+        return schema
 
-    def _texts(self, seen: TextSummary, known: TextSummary, kinds: list[JSON]) -> JSONObject:
-        if known.formats:
-            return {"format": known.formats[0]}
-        rules, values = self.rules, known.values
+    def _build_texts(self, seen: TextSummary, similar: TextSummary, kinds: list[JSON]) -> JSONObject:
+        if similar.formats:
+            return {"format": similar.formats[0]}
+        rules, values = self.rules, similar.values
         if not (values and 0 < rules.enough <= seen.count and 0 < rules.enum <= min(values.values())):
             return {}
         # One word says nothing of which others there are.
@@ -238,24 +251,24 @@ class _SchemaBuilder:
             return {}
         return {"enum": [*sorted(values), *([None] if "null" in kinds else [])]}
 
-    def _object(self, seen: ValueSummary, kinds: list[JSON], *, root: bool) -> JSONObject:
-        whole = seen.whole()
+    def _build_object(self, seen: ValueSummary, kinds: list[JSON], *, root: bool) -> JSONObject:
+        whole = seen.merge_cases()
         if is_map(whole, root=root):
-            values = every(whole)
-            return {"additionalProperties": self.place(values, values)}
-        family = self.kin.known(whole)
+            values = merge_members(whole)
+            return {"additionalProperties": self.build_place(values, values)}
+        family = self.kin.find_family(whole)
         fractions = any(member.numbers for member in whole.members.values())
         members = {
-            name: self.place(member, _known(family, name, member), fractions=fractions)
+            name: self.build_place(member, _find_similar(family, name, member), fractions=fractions)
             for name, member in whole.members.items()
         }
-        found: JSONObject = {"properties": members} if members else {}
-        required = self._required(whole, family)
+        schema: JSONObject = {"properties": members} if members else {}
+        required = self._find_required(whole, family)
         if required:
-            found["required"] = required
-        return found | self._union(seen, kinds)
+            schema["required"] = required
+        return schema | self._build_union(seen, kinds)
 
-    def _union(self, seen: ValueSummary, kinds: list[JSON]) -> JSONObject:
+    def _build_union(self, seen: ValueSummary, kinds: list[JSON]) -> JSONObject:
         if not (self.unions and seen.cases and 0 < self.rules.enough <= seen.objects):
             return {}
         # What a case says of a member adds to what is said of all: unions within need not be said again.
@@ -265,22 +278,22 @@ class _SchemaBuilder:
             cases=seen.cases,
             kinds=kinds,
             least=max(self.rules.enum, self.rules.required),
-            place_schema=lambda member: plain.place(member, member),
-        ).schema()
+            place_schema=lambda member: plain.build_place(member, member),
+        ).build_schema()
 
-    def _required(self, whole: ValueSummary, family: Family | None) -> list[JSON]:
+    def _find_required(self, whole: ValueSummary, family: Family | None) -> list[JSON]:
         least = self.rules.required
         objects = whole.objects if family is None else family.objects
         if not 0 < least <= whole.objects:
             return []
-        return [name for name, member in whole.members.items() if _known(family, name, member).count == objects]
+        return [name for name, member in whole.members.items() if _find_similar(family, name, member).count == objects]
 
 
-def _known(family: Family | None, name: str, member: ValueSummary) -> ValueSummary:
+def _find_similar(family: Family | None, name: str, member: ValueSummary) -> ValueSummary:
     return member if family is None else family.members.get(name, member)
 
 
-def _kinds(seen: ValueSummary, rules: Rules, *, fractions: bool) -> list[JSON]:
+def _list_kinds(seen: ValueSummary, rules: Rules, *, fractions: bool) -> list[JSON]:
     few = seen.count < rules.few
     numbers = seen.numbers or (seen.integers and few and fractions)
     counts = {

@@ -119,7 +119,7 @@ class ValueSummary(msgspec.Struct, omit_defaults=True):
     ``MemoryBudget``; ``items`` are the elements of arrays. Values deeper than ``DEEPEST`` are ignored.
 
     As long as all objects have the same discriminator ``by``, with at most ``MOST_CASES`` texts, members are in
-    ``cases``, by its text; from then on ``cases`` is None. ``whole`` has them together.
+    ``cases``, by its text; from then on ``cases`` is None. ``merge_cases`` has them together.
     """
 
     nulls: int = 0
@@ -163,29 +163,29 @@ class ValueSummary(msgspec.Struct, omit_defaults=True):
         if depth > DEEPEST:
             return
         # Members are kept apart by the discriminator while it holds, and put together once it does not (``_join``).
-        holder = self._case(*(_discriminator(value) if depth <= DEEPEST_CASE else ("", "")), room)
+        holder = self._find_case(*(_find_discriminator(value) if depth <= DEEPEST_CASE else ("", "")), room)
         if holder is not self:
             holder.objects += 1
         for name, member in value.items():
             place = holder.members.get(name)
             if place is None:
-                place = holder._place(name, room)
+                place = holder._find_place(name, room)
             place.take(member, room, depth)
 
-    def _case(self, by: str, text: str, room: MemoryBudget) -> ValueSummary:
+    def _find_case(self, by: str, text: str, room: MemoryBudget) -> ValueSummary:
         """Return the summary for objects with ``text`` in ``by``: a case of its own, or this place itself."""
         if self.cases is None:
             return self
-        found = self.cases.get(text) if by == self.by else None
-        if found is not None:
-            return found
+        summary = self.cases.get(text) if by == self.by else None
+        if summary is not None:
+            return summary
         fits = by and (by == self.by or not self.cases) and len(self.cases) < MOST_CASES and room.take(text)
         if not fits:
             self._join(room)
             return self
         self.by = by
-        found = self.cases[text] = ValueSummary(cases=None)
-        return found
+        summary = self.cases[text] = ValueSummary(cases=None)
+        return summary
 
     def _join(self, room: MemoryBudget) -> None:
         """Forget which case a member was seen in; what has its place already needs no more room."""
@@ -196,7 +196,7 @@ class ValueSummary(msgspec.Struct, omit_defaults=True):
             else:
                 self.members, self.others = case.members, case.others
 
-    def _place(self, name: str, room: MemoryBudget) -> ValueSummary:
+    def _find_place(self, name: str, room: MemoryBudget) -> ValueSummary:
         if len(self.members) < MOST_MEMBERS and room.take(name):
             place = self.members[name] = ValueSummary()
             return place
@@ -217,11 +217,11 @@ class ValueSummary(msgspec.Struct, omit_defaults=True):
         """Add what ``other`` saw."""
         self.tally(other, room)
         if other.items is not None:
-            self.items = merged(self.items, other.items, room)
+            self.items = merge_into(self.items, other.items, room)
         if other.cases is None:
             self._join(room)
         for text, case in (other.cases or {}).items():
-            holder = self._case(other.by, text, room)
+            holder = self._find_case(other.by, text, room)
             if holder is not self:
                 holder.objects += case.objects
             holder._add_members(case, room)
@@ -239,34 +239,34 @@ class ValueSummary(msgspec.Struct, omit_defaults=True):
 
     def _add_members(self, other: ValueSummary, room: MemoryBudget) -> None:
         if other.others is not None:
-            self.others = merged(self.others, other.others, room)
+            self.others = merge_into(self.others, other.others, room)
         for name, member in other.members.items():
-            (self.members.get(name) or self._place(name, room)).merge(member, room)
+            (self.members.get(name) or self._find_place(name, room)).merge(member, room)
 
-    def names(self) -> set[str]:
-        """The members of all cases."""
+    def list_names(self) -> set[str]:
+        """Return the members of all cases."""
         return {name for case in (self, *(self.cases or {}).values()) for name in case.members}
 
-    def whole(self) -> ValueSummary:
-        """The same, with the members of all cases together."""
+    def merge_cases(self) -> ValueSummary:
+        """Return the same summary with the members of all cases together."""
         if not self.cases:
             return self
-        found = ValueSummary()
-        found.merge(self, MemoryBudget())
-        found._join(MemoryBudget())
-        return found
+        merged = ValueSummary()
+        merged.merge(self, MemoryBudget())
+        merged._join(MemoryBudget())
+        return merged
 
 
-def merged(one: ValueSummary | None, other: ValueSummary, room: MemoryBudget) -> ValueSummary:
-    """Merge both into ``one`` if there is one."""
-    if one is None:
-        one = ValueSummary()
-    one.merge(other, room)
-    return one
+def merge_into(first: ValueSummary | None, other: ValueSummary, room: MemoryBudget) -> ValueSummary:
+    """Merge both into ``first`` if there is one."""
+    if first is None:
+        first = ValueSummary()
+    first.merge(other, room)
+    return first
 
 
-def _discriminator(value: dict[str, JSON]) -> tuple[str, str]:
-    """The discriminator of an object and its text, two empty ones if it has none."""
+def _find_discriminator(value: dict[str, JSON]) -> tuple[str, str]:
+    """Return the discriminator of an object and its text, two empty texts without one."""
     for name in DISCRIMINATORS:
         text = value.get(name)
         if isinstance(text, str):
@@ -292,19 +292,19 @@ class Segment(msgspec.Struct):
         """Add what ``other`` saw."""
         if self.only != other.only:
             self.only = None
-        self.prefix = _common(self.prefix, other.prefix)
-        self.suffix = _common(self.suffix[::-1], other.suffix[::-1])[::-1]
+        self.prefix = _find_common(self.prefix, other.prefix)
+        self.suffix = _find_common(self.suffix[::-1], other.suffix[::-1])[::-1]
         self.least = min(self.least, other.least)
 
 
 class AddressSummary(msgspec.Struct):
-    """All texts of one place by number of segments; None once there were too many numbers."""
+    """A summary of the texts of one place by number of segments; None once there were too many numbers."""
 
     count: int = 0
     shapes: dict[int, list[Segment]] | None = {}
 
     def take(self, text: str) -> None:
-        """Look at one more."""
+        """Observe another text."""
         self.count += 1
         if self.shapes is None:
             return
@@ -312,8 +312,8 @@ class AddressSummary(msgspec.Struct):
             self.shapes = None
             return
         parts = text.split("/")
-        known = self.shapes.get(len(parts))
-        if known is not None and all(segment.only == part for segment, part in zip(known, parts, strict=True)):
+        segments = self.shapes.get(len(parts))
+        if segments is not None and all(segment.only == part for segment, part in zip(segments, parts, strict=True)):
             return
         self._add(len(parts), [Segment(only=part, prefix=part, suffix=part, least=len(part)) for part in parts])
 
@@ -329,26 +329,26 @@ class AddressSummary(msgspec.Struct):
 
     def _add(self, size: int, segments: list[Segment]) -> None:
         assert self.shapes is not None
-        known = self.shapes.get(size)
-        if known is not None:
-            for segment, other in zip(known, segments, strict=True):
+        present = self.shapes.get(size)
+        if present is not None:
+            for segment, other in zip(present, segments, strict=True):
                 segment.merge(other)
             return
         self.shapes[size] = segments
         if len(self.shapes) > MOST_SHAPES or size > MOST_SEGMENTS:
             self.shapes = None
 
-    def template(self, taken: set[str]) -> str | None:
-        """The URI template of level 1 that all of them fit, a plain text if they are all one; None if there is none.
+    def build_template(self, used_names: set[str]) -> str | None:
+        """Return the URI template of level 1 that fits all texts, or the only text; None without such a template.
 
-        Names of placeholders are none of ``taken``, and are added to it.
+        Names of placeholders are none of ``used_names``, and are added to it.
         """
         if self.shapes is None or len(self.shapes) != 1:
             return None
         (segments,) = self.shapes.values()
         parts: list[str] = []
         for segment in segments:
-            part = _part(segment, parts, taken)
+            part = _build_part(segment, parts, used_names)
             if part is None:
                 return None
             parts.append(part)
@@ -357,30 +357,32 @@ class AddressSummary(msgspec.Struct):
         return text if len(text) <= MAX_TEMPLATE and (len(parts) > 1 or not text.startswith("{")) else None
 
 
-def _common(one: str, other: str) -> str:
+def _find_common(first: str, second: str) -> str:
     """Return the common beginning."""
-    length = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    return one[:length]
+    length = next(
+        (at for at, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
+    )
+    return first[:length]
 
 
-def _part(segment: Segment, before: list[str], taken: set[str]) -> str | None:
+def _build_part(segment: Segment, before: list[str], used_names: set[str]) -> str | None:
     if segment.only is not None:
         return None if "{" in segment.only or "}" in segment.only else segment.only
-    prefix, suffix = _joints(segment)
+    prefix, suffix = _find_joints(segment)
     if segment.least <= len(prefix + suffix) or "{" in prefix + suffix or "}" in prefix + suffix:
         return None
-    return f"{prefix}{{{_name([*before, prefix], taken)}}}{suffix}"
+    return f"{prefix}{{{_build_name([*before, prefix], used_names)}}}{suffix}"
 
 
-def _joints(segment: Segment) -> tuple[str, str]:
+def _find_joints(segment: Segment) -> tuple[str, str]:
     """Return the common beginning and end up to a joint: ``order-17`` and ``order-18`` do not share the 1."""
     ends = [match.end() for match in _JOINT.finditer(segment.prefix)]
     begin = _JOINT.search(segment.suffix)
     return segment.prefix[: ends[-1]] if ends else "", segment.suffix[begin.start() :] if begin else ""
 
 
-def _one_of(word: str) -> str:
-    """The singular of an English word, as far as endings show."""
+def _find_singular(word: str) -> str:
+    """Return the singular of an English word, as far as endings show."""
     if word.endswith("ies") and len(word) > 4:
         return f"{word[:-3]}y"
     if word.endswith(("sses", "xes", "ches", "shes")):
@@ -388,11 +390,15 @@ def _one_of(word: str) -> str:
     return word if word.endswith("ss") or len(word) < 3 else word.removesuffix("s")
 
 
-def _name(before: list[str], taken: set[str]) -> str:
-    """After the literal before it: of ``/orders/7`` the 7 is an ``order``."""
+def _build_name(before: list[str], used_names: set[str]) -> str:
+    """Return a name after the literal before it: in ``/orders/7`` the 7 is an ``order``."""
     literal = next((part for part in reversed(before) if _WORD.search(part.partition("{")[0])), "")
     words = _WORD.findall(literal.partition("{")[0])
-    stem = _one_of(words[-1].lower()) if words else "value"
-    name = stem if stem not in taken else next(f"{stem}{n}" for n in itertools.count(2) if f"{stem}{n}" not in taken)
-    taken.add(name)
+    stem = _find_singular(words[-1].lower()) if words else "value"
+    name = (
+        stem
+        if stem not in used_names
+        else next(f"{stem}{n}" for n in itertools.count(2) if f"{stem}{n}" not in used_names)
+    )
+    used_names.add(name)
     return name

@@ -42,8 +42,8 @@ def with_candidate(
 
 def find_affected(today: Snapshot, tomorrow: Snapshot) -> tuple[str, ...]:
     """Return the xids of definitions that changed, that are new or gone, in order."""
-    here, there = _compute_fingerprints(today), _compute_fingerprints(tomorrow)
-    return tuple(sorted(xid for xid in here.keys() | there.keys() if here.get(xid) != there.get(xid)))
+    here, existing = _compute_fingerprints(today), _compute_fingerprints(tomorrow)
+    return tuple(sorted(xid for xid in here.keys() | existing.keys() if here.get(xid) != existing.get(xid)))
 
 
 def _compute_fingerprints(snapshot: Snapshot) -> dict[str, tuple[str, JSONObject]]:

@@ -20,7 +20,7 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict
 from signalbook.pipeline.job.jobs import DeadLetterFilter
 from signalbook.pipeline.landing.rows import Bookkeeping, build_violation_row, find_address
-from signalbook.pipeline.landing.staging import read_rows
+from signalbook.pipeline.landing.staged_files import read_rows
 from signalbook.pipeline.places import Where
 from signalbook.pipeline.sources.base import (
     LIGHTEST,

@@ -3,7 +3,7 @@
 ``Processing`` hands every batch of messages to the fast path, which answers with rows and with the messages it leaves
 over; those go the slow path here, one by one, through ``Contract.process``. Between the two are messages of which all
 but the payload says that they are of one definition: they are matched one by one, and decoded many at once
-(``presuming.py``).
+(``pending_payloads.py``).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict
 from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows, build_rejected_rows
 from signalbook.pipeline.landing.pending_payloads import PendingPayloads
 from signalbook.pipeline.landing.rows import AcceptedRow, Bookkeeping, RowBuilder
-from signalbook.pipeline.reports.report import Span, Tally, charged
+from signalbook.pipeline.reports.report import Span, Tally, find_charged
 from signalbook.pipeline.sources.base import (
     ALONE,
     LIGHTEST,
@@ -298,8 +298,8 @@ class Processing:
         """Count dead letters; the first of them is ``original``."""
         self.tally.reject(verdict.reason, verdict.candidates, messages)
         # Charged to a definition only where there is one candidate: else each of several would look broken.
-        self.tally.violations.see(
-            charged(verdict.candidates),
+        self.tally.violations.record(
+            find_charged(verdict.candidates),
             (*_explain_unmatched(verdict.reason), *verdict.violations),
             source=location.path,
             position=NOWHERE if location.position is None else location.position,

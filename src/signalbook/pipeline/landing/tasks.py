@@ -26,11 +26,11 @@ import pyarrow as pa
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline.errors import (
     PipelineError,
-    disk_failure,
-    full_disk,
+    build_disk_error,
+    describe_full_disk,
+    find_worker_error,
     is_damage,
     is_spark_error,
-    own_words,
 )
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.job.memory import pause_collection
@@ -39,7 +39,7 @@ from signalbook.pipeline.job.snapshot import Snapshot, compile_cached
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry, Partition, TableFormat
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
-from signalbook.pipeline.landing.staging import StagedFiles
+from signalbook.pipeline.landing.staged_files import StagedFiles
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Storage, Where, place_of
 from signalbook.pipeline.reports.report import Tally, decode
@@ -189,7 +189,7 @@ class Task:
             yield staged
         except OSError as error:
             staged.abandon()
-            raise disk_failure(error, self.staging.parent.parent) from error
+            raise build_disk_error(error, self.staging.parent.parent) from error
         except BaseException:
             staged.abandon()
             raise
@@ -401,11 +401,11 @@ def task_failures(output: object) -> Iterator[None]:
 
 def explain_failure(text: str, output: object, summary: str = "a Spark task failed, nothing was committed") -> str:
     """Return the error of a failed Spark job in one line: a worker's own words, or ``summary`` and Spark's."""
-    worker_words = own_words(text)
+    worker_words = find_worker_error(text)
     if worker_words:
         return worker_words
     if "No space left on device" in text:
-        return full_disk(output)
+        return describe_full_disk(output)
     lines = [line for line in text.partition(_QUERY)[0].splitlines() if line.strip()]
     faults = [match[1] for line in lines if (match := _FAULT.match(line))] or lines
     file = _FILE.search(text)

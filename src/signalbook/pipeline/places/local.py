@@ -112,10 +112,10 @@ class LocalPlace(Place):
         """Replace if the content has the digest."""
         if not self.path.exists():
             return False
-        there, current_tag = self.read_tagged()
+        existing, current_tag = self.read_tagged()
         if current_tag == tag:
             self.replace(content)
-        return current_tag == tag or there == content
+        return current_tag == tag or existing == content
 
     def list_files(self, *, deep: bool = False) -> Iterator[Stored]:
         """Yield the files in no order."""

@@ -123,21 +123,21 @@ class Storage:
 
     def find_settings(self, kind: str) -> dict[str, str]:
         """Return the settings for stores of a kind, ``s3``, ``gs`` or ``az``. Raises ``PipelineError``."""
-        there = {name: value for name, value in self.options if name in _SETTINGS[kind] | _COMMON}
+        existing = {name: value for name, value in self.options if name in _SETTINGS[kind] | _COMMON}
         if kind == "s3":
-            profile = there.pop("profile", "")
-            there = {**read_aws_profile(profile, keys=bool(profile) or not _has_keys(there)), **there}
-        if kind == "az" and is_without_key(there):
-            there = {**parse_connection_string(), **there}
-        endpoint = there.get("endpoint", "") or find_first(_ENDPOINTS[kind])
+            profile = existing.pop("profile", "")
+            existing = {**read_aws_profile(profile, keys=bool(profile) or not _has_keys(existing)), **existing}
+        if kind == "az" and is_without_key(existing):
+            existing = {**parse_connection_string(), **existing}
+        endpoint = existing.get("endpoint", "") or find_first(_ENDPOINTS[kind])
         variable = _ALLOW_HTTP[kind]
-        allowed = is_true(there.get("allow_http", "") or os.environ.get(variable, ""))
+        allowed = is_true(existing.get("allow_http", "") or os.environ.get(variable, ""))
         if endpoint.startswith("http://") and not allowed:
             raise PipelineError(
                 f"{endpoint} is not encrypted: use https, or set allow_http in the section storage of the job "
                 f"or {variable} in the environment"
             )
-        return there
+        return existing
 
     def build_obstore_options(self, kind: str, root: str = "") -> tuple[dict[str, Any], dict[str, Any] | None]:
         """Return the configuration and the client's options that obstore needs for the store at ``root``.
@@ -190,7 +190,7 @@ class Storage:
             "dfs.nameservices": service,
             f"dfs.ha.namenodes.{service}": ",".join(f"nn{number}" for number in numbered),
             f"dfs.client.failover.proxy.provider.{service}": provider,
-            **{f"dfs.namenode.rpc-address.{service}.nn{number}": each for number, each in numbered.items()},
+            **{f"dfs.namenode.rpc-address.{service}.nn{number}": namenode for number, namenode in numbered.items()},
         }
 
     def mask(self, text: str) -> str:

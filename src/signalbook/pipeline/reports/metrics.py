@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, generate_latest, start_http_ser
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from signalbook.pipeline.errors import PipelineError, disk_failure
+from signalbook.pipeline.errors import PipelineError, build_disk_error
 from signalbook.pipeline.reports.report import Report, Tally, Violations
 
 _PREFIX: Final = "signalbook_pipeline_"
@@ -47,57 +47,59 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics for Prometheus."""
         with self._lock:
-            found = [*self._totals(), *self._by_definition(), *self._newest()]
-        yield from found
+            metrics = [*self._collect_totals(), *self._collect_by_definition(), *self._collect_newest()]
+        yield from metrics
 
-    def text(self) -> bytes:
-        """The text exposition format."""
-        return generate_latest(self._registry())
+    def format_text(self) -> bytes:
+        """Return the metrics in the text exposition format."""
+        return generate_latest(self._build_registry())
 
     def write(self, path: Path) -> None:
         """Replace a file by it, in one step. Raises ``PipelineError``."""
         try:
-            write_to_textfile(str(path), self._registry())
+            write_to_textfile(str(path), self._build_registry())
         except OSError as error:
-            raise disk_failure(error, path) from error
+            raise build_disk_error(error, path) from error
 
     def serve(self, host: str, port: int) -> Server:
         """Answer Prometheus at this address. Raises ``PipelineError`` if that cannot be."""
-        return Server(self._registry(), host, port)
+        return Server(self._build_registry(), host, port)
 
-    def _registry(self) -> CollectorRegistry:
+    def _build_registry(self) -> CollectorRegistry:
         registry = CollectorRegistry()
         registry.register(self)
         return registry
 
-    def _totals(self) -> Iterator[Metric]:
+    def _collect_totals(self) -> Iterator[Metric]:
         tally = self._tally
-        yield self._counter("batches", "Batches committed.", self._batches)
-        yield self._counter("read_messages", "Messages read: landed, dead letters and dropped.", tally.read)
-        yield self._counter("dead_letter_messages", "Messages among the dead letters.", tally.dead_lettered)
-        yield self._counter("dropped_messages", "Messages dropped by policy.", tally.dropped)
-        yield self._counter("read_bytes", "Bytes of messages read.", tally.bytes)
-        yield self._counter("written_bytes", "Bytes of files written.", self._written)
-        yield self._counter("processing_seconds", "Time spent on batches.", self._seconds)
+        yield self._build_counter("batches", "Batches committed.", self._batches)
+        yield self._build_counter("read_messages", "Messages read: landed, dead letters and dropped.", tally.read)
+        yield self._build_counter("dead_letter_messages", "Messages among the dead letters.", tally.dead_lettered)
+        yield self._build_counter("dropped_messages", "Messages dropped by policy.", tally.dropped)
+        yield self._build_counter("read_bytes", "Bytes of messages read.", tally.bytes)
+        yield self._build_counter("written_bytes", "Bytes of files written.", self._written)
+        yield self._build_counter("processing_seconds", "Time spent on batches.", self._seconds)
 
-    def _by_definition(self) -> Iterator[Metric]:
+    def _collect_by_definition(self) -> Iterator[Metric]:
         tally = self._tally
-        landed = self._counters("landed_messages", "Messages in tables.", "definition")
+        landed = self._build_counters("landed_messages", "Messages in tables.", "definition")
         for xid, count in sorted(tally.landed.items()):
             landed.add_metric([self._pipeline, xid], count)
         yield landed
-        rejected = self._counters(
+        rejected = self._build_counters(
             "rejected_messages", "Dead letters; no definition where it is in doubt.", "definition", "reason"
         )
-        for (xid, reason), count in sorted(_rejected(tally).items()):
+        for (xid, reason), count in sorted(_count_rejected(tally).items()):
             rejected.add_metric([self._pipeline, xid, reason], count)
         yield rejected
-        newest = self._gauges("newest_event_timestamp_seconds", "Time of the newest event that landed.", "definition")
+        newest = self._build_gauges(
+            "newest_event_timestamp_seconds", "Time of the newest event that landed.", "definition"
+        )
         for xid, time in sorted(tally.times.items()):
             newest.add_metric([self._pipeline, xid], time.newest / 1e6)
         yield newest
 
-    def _newest(self) -> Iterator[Metric]:
+    def _collect_newest(self) -> Iterator[Metric]:
         last = self._last
         if last is None:
             return
@@ -113,19 +115,19 @@ class Metrics(Collector):
         }
         for name, (text, value) in gauges.items():
             if value is not None:
-                gauge = self._gauges(name, text)
+                gauge = self._build_gauges(name, text)
                 gauge.add_metric([self._pipeline], value)
                 yield gauge
 
-    def _counter(self, name: str, text: str, value: float) -> Metric:
-        counter = self._counters(name, text)
+    def _build_counter(self, name: str, text: str, value: float) -> Metric:
+        counter = self._build_counters(name, text)
         counter.add_metric([self._pipeline], value)
         return counter
 
-    def _counters(self, name: str, text: str, *labels: str) -> CounterMetricFamily:
+    def _build_counters(self, name: str, text: str, *labels: str) -> CounterMetricFamily:
         return CounterMetricFamily(_PREFIX + name, text, labels=[_PIPELINE, *labels])
 
-    def _gauges(self, name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    def _build_gauges(self, name: str, text: str, *labels: str) -> GaugeMetricFamily:
         return GaugeMetricFamily(_PREFIX + name, text, labels=[_PIPELINE, *labels])
 
 
@@ -146,11 +148,11 @@ class Server:
         self._thread.join()
 
 
-def _rejected(tally: Tally) -> dict[tuple[str, str], int]:
-    """Dead letters by definition and reason; those that are charged to none have an empty one."""
-    found = {(xid, reason): count for xid, reasons in tally.blamed.items() for reason, count in reasons.items()}
+def _count_rejected(tally: Tally) -> dict[tuple[str, str], int]:
+    """Return dead letters by definition and reason; the definition is empty for those charged to none."""
+    counts = {(xid, reason): count for xid, reasons in tally.blamed.items() for reason, count in reasons.items()}
     for reason, count in tally.reasons.items():
-        rest = count - sum(reasons[reason] for reasons in tally.blamed.values())
-        if rest:
-            found["", reason] = rest
-    return found
+        unassigned = count - sum(reasons[reason] for reasons in tally.blamed.values())
+        if unassigned:
+            counts["", reason] = unassigned
+    return counts

@@ -25,7 +25,7 @@ OTHERS: Final = ""
 """The path that stands for all others."""
 HELD: Final = 4 * MOST
 """Kinds of violations in memory."""
-_LONGEST: Final = 200
+_MAX_TEXT_CHARS: Final = 200
 _PLACES: Final = {"no_match": "type", "not_cloudevent": "specversion"}
 """Where to look in a message that breaks a rule as a whole; in others at the payload."""
 _INDEX: Final = re.compile(r"(?<=/)\d+(?=/|$)", re.ASCII)
@@ -71,7 +71,7 @@ class Violations:
         """Messages times the kinds of violations each had."""
         return sum(violation.messages for violation in self.found.values()) + self.others
 
-    def see(
+    def record(
         self,
         definition: str,
         findings: Sequence[Finding],
@@ -89,19 +89,19 @@ class Violations:
         and the paths, all cut to size.
         """
         # Reversed, so that of several findings of a kind the first one stays as its example.
-        kinds = {violation_kind(finding.path, finding.rule): finding for finding in reversed(findings)}
+        kinds = {build_violation_kind(finding.path, finding.rule): finding for finding in reversed(findings)}
         for (path, rule), finding in kinds.items():
-            key = _key(definition, path, rule)
+            key = _build_key(definition, path, rule)
             if key in self.found:
                 self._count(key, messages)
                 continue
             example = RejectedExample(
-                source=_text(source),
+                source=_clean_text(source),
                 position=position,
-                message=_text(finding.message),
-                excerpt=_text(excerpt(original, finding.path or _PLACES.get(rule, "data"))),
+                message=_clean_text(finding.message),
+                excerpt=_clean_text(excerpt(original, finding.path or _PLACES.get(rule, "data"))),
             )
-            self._hold(
+            self._store(
                 key,
                 CountedViolation(definition=definition, path=path, rule=rule, messages=messages, example=example),
             )
@@ -112,55 +112,57 @@ class Violations:
             if key in self.found:
                 self._count(key, violation.messages)
             else:
-                self._hold(key, violation)
+                self._store(key, violation)
         self.others += other.others
 
-    def top(self) -> list[CountedViolation]:
+    def list_top(self) -> list[CountedViolation]:
         """Return the most frequent violations first: ``TOP`` for each definition, ``MOST`` altogether."""
         per_definition: Counter[str] = Counter()
-        kept = []
+        top_violations = []
         for _, violation in sorted(self.found.items(), key=lambda item: (-item[1].messages, item[0])):
             per_definition[violation.definition] += 1
             if per_definition[violation.definition] <= TOP:
-                kept.append(violation)
-        return kept[:MOST]
+                top_violations.append(violation)
+        return top_violations[:MOST]
 
     def trim(self) -> None:
-        """Hold no more than ``top``."""
-        total, kept = self.total, self.top()
-        self.found = {_key(each.definition, each.path, each.rule): each for each in kept}
-        self.others = total - sum(each.messages for each in kept)
+        """Hold no more than ``list_top``."""
+        total, top_violations = self.total, self.list_top()
+        self.found = {
+            _build_key(violation.definition, violation.path, violation.rule): violation for violation in top_violations
+        }
+        self.others = total - sum(violation.messages for violation in top_violations)
 
     def _count(self, key: str, messages: int) -> None:
-        known = self.found[key]
-        self.found[key] = replace(known, messages=known.messages + messages)
+        violation = self.found[key]
+        self.found[key] = replace(violation, messages=violation.messages + messages)
 
-    def _hold(self, key: str, violation: CountedViolation) -> None:
+    def _store(self, key: str, violation: CountedViolation) -> None:
         self.found[key] = violation
         # Well beyond what is reported, so that a kind which is rare in this task may still be common in all of them.
         if len(self.found) > HELD:
             self.trim()
 
 
-def violation_kind(path: str, rule: str) -> tuple[str, str]:
-    """Path and rule of a violation as they are counted: with ``*`` for the indices of arrays, and cut to size."""
-    return _text(_INDEX.sub("*", path)), _text(rule)
+def build_violation_kind(path: str, rule: str) -> tuple[str, str]:
+    """Return path and rule of a violation as they are counted: with ``*`` for indices of arrays, and cut to size."""
+    return _clean_text(_INDEX.sub("*", path)), _clean_text(rule)
 
 
-def _key(definition: str, path: str, rule: str) -> str:
+def _build_key(definition: str, path: str, rule: str) -> str:
     return "\n".join((definition, path, rule))
 
 
-def _text(text: str) -> str:
-    """Cut to size, and fit for any terminal and any JSON: without control characters and lone surrogates."""
-    cut = text[:_LONGEST]
+def _clean_text(text: str) -> str:
+    """Return text cut to size that is safe for terminals and JSON: without control characters and lone surrogates."""
+    cut = text[:_MAX_TEXT_CHARS]
     if cut.isprintable():
         return cut
     return "".join(character if character.isprintable() else "\ufffd" for character in cut)
 
 
 _T = TypeVar("_T")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +174,7 @@ class Span:
 
     def to_json(self) -> JSONObject:
         """Return both as RFC3339, without times that no calendar has."""
-        times = {"oldest": _instant(self.oldest), "newest": _instant(self.newest)}
+        times = {"oldest": _convert_instant(self.oldest), "newest": _convert_instant(self.newest)}
         return {name: format_timestamp(time) for name, time in times.items() if time is not None}
 
 
@@ -202,13 +204,13 @@ class Tally:
         """Count messages that land in the table of a definition."""
         self.landed[xid] += messages
         if time is not None:
-            self._seen(xid, time)
+            self._extend_times(xid, time)
 
     def reject(self, reason: str, candidates: Sequence[str] = (), messages: int = 1) -> None:
         """Count dead letters, and charge them to the definition they were meant for where that is beyond doubt."""
         self.dead_lettered += messages
         self.reasons[reason] += messages
-        xid = charged(candidates)
+        xid = find_charged(candidates)
         if xid:
             self.rejected[xid] += messages
             self.blamed.setdefault(xid, Counter())[reason] += messages
@@ -217,9 +219,9 @@ class Tally:
         """Count what columns do not hold; beyond ``MOST_PATHS`` of a definition as ``OTHERS``."""
         if not paths:
             return
-        known = self.rescued.setdefault(xid, Counter())
+        counts = self.rescued.setdefault(xid, Counter())
         for path, messages in sorted(paths.items()):
-            known[path if path in known or len(known) < MOST_PATHS else OTHERS] += messages
+            counts[path if path in counts or len(counts) < MOST_PATHS else OTHERS] += messages
 
     def add(self, other: Tally) -> None:
         """Add the counts of ``other``."""
@@ -233,7 +235,7 @@ class Tally:
         for xid, reasons in other.blamed.items():
             self.blamed.setdefault(xid, Counter()).update(reasons)
         for xid, time in other.times.items():
-            self._seen(xid, time)
+            self._extend_times(xid, time)
         self.violations.add(other.violations)
         self.duplicates.update(other.duplicates)
         for xid, paths in other.rescued.items():
@@ -257,13 +259,13 @@ class Tally:
             return None
         return Span(oldest=min(span.oldest for span in spans), newest=max(span.newest for span in spans))
 
-    def _seen(self, xid: str, time: Span) -> None:
-        known = self.times.get(xid, time)
-        self.times[xid] = Span(oldest=min(known.oldest, time.oldest), newest=max(known.newest, time.newest))
+    def _extend_times(self, xid: str, time: Span) -> None:
+        span = self.times.get(xid, time)
+        self.times[xid] = Span(oldest=min(span.oldest, time.oldest), newest=max(span.newest, time.newest))
 
 
-def charged(candidates: Sequence[str]) -> str:
-    """The definition that a rejected message was meant for, empty where that is in doubt."""
+def find_charged(candidates: Sequence[str]) -> str:
+    """Return the definition that a rejected message was meant for, empty if that is in doubt."""
     return candidates[0] if len(candidates) == 1 else ""
 
 
@@ -308,7 +310,7 @@ class Report:
     @property
     def events_per_second(self) -> float:
         """Messages read per second."""
-        return self._per_second(self.tally.read)
+        return self._compute_rate(self.tally.read)
 
     @property
     def lag_seconds(self) -> float | None:
@@ -317,7 +319,7 @@ class Report:
         None if no event had a time.
         """
         time = self.tally.time
-        newest = None if time is None else _instant(time.newest)
+        newest = None if time is None else _convert_instant(time.newest)
         if newest is None or self.finished is None:
             return None
         return max((self.finished - newest).total_seconds(), 0.0)
@@ -336,54 +338,58 @@ class Report:
             "seconds": round(self.seconds, 3),
             "events_per_second": round(self.events_per_second, 1),
             "bytes": {"read": tally.bytes, "written": self.written},
-            "lag": self._lag(),
-            "by_message": {xid: self._message(xid) for xid in sorted(tally.landed.keys() | tally.rejected.keys())},
+            "lag": self._encode_lag(),
+            "by_message": {
+                xid: self._encode_message(xid) for xid in sorted(tally.landed.keys() | tally.rejected.keys())
+            },
             "reasons": dict(sorted(tally.reasons.items())),
-            "violations": [violation.to_json() for violation in tally.violations.top()],
-            **({"rescued": self._rescued()} if tally.rescued else {}),
-            **self.left_out_to_json(),
+            "violations": [violation.to_json() for violation in tally.violations.list_top()],
+            **({"rescued": self._list_rescued()} if tally.rescued else {}),
+            **self.encode_left_out(),
             **({"note": self.note} if self.note else {}),
             **({"doubts": list(self.doubts)} if self.doubts else {}),
         }
 
-    def _rescued(self) -> list[JSONObject]:
-        found = ((xid, path, count) for xid, paths in self.tally.rescued.items() for path, count in paths.items())
-        ordered = sorted(found, key=lambda each: (-each[2], each[0], each[1]))
+    def _list_rescued(self) -> list[JSONObject]:
+        rescued = ((xid, path, count) for xid, paths in self.tally.rescued.items() for path, count in paths.items())
+        ordered = sorted(rescued, key=lambda row: (-row[2], row[0], row[1]))
         return [{"definition": xid, "path": path, "messages": count} for xid, path, count in ordered[:MOST]]
 
-    def left_out_to_json(self) -> JSONObject:
-        """The member that names the definitions left out, if there are any."""
-        found = {xid: [_text(reason) for reason in why[:TOP]] for xid, why in sorted(self.left_out.items())}
-        return {"left_out": found} if found else {}
+    def encode_left_out(self) -> JSONObject:
+        """Return the member that names the definitions left out, empty without any."""
+        reasons_by_xid = {
+            xid: [_clean_text(reason) for reason in why[:TOP]] for xid, why in sorted(self.left_out.items())
+        }
+        return {"left_out": reasons_by_xid} if reasons_by_xid else {}
 
-    def _lag(self) -> JSONObject:
+    def _encode_lag(self) -> JSONObject:
         time, seconds = self.tally.time, self.lag_seconds
         return {
             **(time.to_json() if time else {}),
             **({} if seconds is None else {"seconds": round(seconds, 3)}),
         }
 
-    def _message(self, xid: str) -> JSONObject:
+    def _encode_message(self, xid: str) -> JSONObject:
         tally = self.tally
         landed, rejected, time = tally.landed[xid], tally.rejected[xid], tally.times.get(xid)
-        found: dict[str, Any] = {
+        counts: dict[str, Any] = {
             "landed": landed,
             "rejected": rejected,
             "rejected_share": round(rejected / max(landed + rejected, 1), 6),
-            "events_per_second": round(self._per_second(landed + rejected), 1),
+            "events_per_second": round(self._compute_rate(landed + rejected), 1),
         }
         if tally.duplicates[xid]:
-            found["duplicate_names"] = tally.duplicates[xid]
+            counts["duplicate_names"] = tally.duplicates[xid]
         if xid in tally.blamed:
-            found["reasons"] = dict(sorted(tally.blamed[xid].items()))
-        return found | (time.to_json() if time else {})
+            counts["reasons"] = dict(sorted(tally.blamed[xid].items()))
+        return counts | (time.to_json() if time else {})
 
-    def _per_second(self, messages: int) -> float:
+    def _compute_rate(self, messages: int) -> float:
         return messages / self.seconds if self.seconds else 0.0
 
 
-def _instant(microseconds: int) -> datetime | None:
+def _convert_instant(microseconds: int) -> datetime | None:
     try:
-        return _EPOCH + timedelta(microseconds=microseconds)
+        return _UNIX_EPOCH + timedelta(microseconds=microseconds)
     except OverflowError:
         return None

@@ -35,7 +35,7 @@ _FINAL: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 # What an id of the registry cannot have, anywhere and at its beginning.
 _NO_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]", re.ASCII)
 _NO_START: Final = re.compile(r"^[^A-Za-z0-9_]+", re.ASCII)
-_LONGEST: Final = 128
+_MAX_NAME_CHARS: Final = 128
 
 
 class ReportUpload:
@@ -66,7 +66,7 @@ class ReportUpload:
         self._pause = pause
         self._most = most
         self._sent = _Sent(journal.output / FOLDER / f"{digest(f'{url} {name}'.encode())}.sent")
-        self._known = self._sent.names()
+        self._known = self._sent.read_names()
 
     def send(self) -> None:
         """Send what is to be sent. Never raises: what cannot be sent now stays for the next time."""
@@ -78,7 +78,7 @@ class ReportUpload:
         except (SignalbookError, OSError) as error:
             # a stream must not wait for an absent registry with every batch
             self._next = time.monotonic() + self._pause
-            self._say(f"reports wait to be sent to {self._url}: {error}")
+            self._notify_once(f"reports wait to be sent to {self._url}: {error}")
 
     def close(self) -> None:
         """Close the connections."""
@@ -108,7 +108,7 @@ class ReportUpload:
             self._sent.add(names)
             self._known.update(names)
 
-    def _say(self, words: str) -> None:
+    def _notify_once(self, words: str) -> None:
         if words != self._said:
             self._notify(words)
         self._said = words
@@ -120,11 +120,11 @@ class _Sent:
 
     place: Place
 
-    def names(self) -> set[str]:
+    def read_names(self) -> set[str]:
         """Return all names. Raises ``PipelineError``."""
         try:
             if self.place.folder is None:
-                return {found.path for found in self.place.list_files()}
+                return {file.path for file in self.place.list_files()}
             return set(self.place.read().decode().splitlines())
         except FileNotFoundError:
             return set()
@@ -144,7 +144,7 @@ class _Sent:
 
 @contextmanager
 def reporting(output: Where, options: ReportOptions, notify: Callable[[str], None]) -> Iterator[Callable[[], None]]:
-    """Something to call after each batch of an output folder: it sends reports and renews metrics as ``options`` says.
+    """Yield a function to call after each batch of an output, which sends reports and renews metrics.
 
     What is called never raises, and ``notify`` takes what went wrong. Raises ``PipelineError`` and other
     ``SignalbookError`` for options that cannot work.
@@ -152,12 +152,12 @@ def reporting(output: Where, options: ReportOptions, notify: Callable[[str], Non
     if not (options.to or options.metrics_file or options.metrics_port):
         yield lambda: None
         return
-    name = _name(output, options)
+    name = _choose_name(output, options)
     journal = Journal(place_of(output))  # which a run makes, once it has its definitions
     with ExitStack() as opened:
         steps: list[Callable[[], None]] = []
         if options.metrics_file or options.metrics_port:
-            steps.append(_exposed(journal, name, options, notify, opened))
+            steps.append(_expose(journal, name, options, notify, opened))
         if options.to:
             upload = ReportUpload(journal, options.to, name, notify)
             opened.callback(upload.close)
@@ -171,51 +171,51 @@ def reporting(output: Where, options: ReportOptions, notify: Callable[[str], Non
 
 
 def exposition(output: Where, name: str = "") -> bytes:
-    """Metrics of all batches of an output folder, in Prometheus' text format; ``name`` is the pipeline's.
+    """Return the metrics of all batches of an output folder in Prometheus' text format.
 
     Raises ``PipelineError``.
     """
-    found = Metrics(_name(output, ReportOptions(name=name)))
-    _refresh(found, Journal.open_existing(output), set())
-    return found.text()
+    metrics = Metrics(_choose_name(output, ReportOptions(name=name)))
+    _refresh(metrics, Journal.open_existing(output), set())
+    return metrics.format_text()
 
 
-def _exposed(
+def _expose(
     journal: Journal, name: str, options: ReportOptions, notify: Callable[[str], None], opened: ExitStack
 ) -> Callable[[], None]:
-    found, known = Metrics(name), set[str]()
-    _refresh(found, journal, known)
+    metrics, counted = Metrics(name), set[str]()
+    _refresh(metrics, journal, counted)
     if options.metrics_port:
-        opened.callback(found.serve(options.metrics_host, options.metrics_port).close)
+        opened.callback(metrics.serve(options.metrics_host, options.metrics_port).close)
 
     def refresh() -> None:
         try:
-            _refresh(found, journal, known)
+            _refresh(metrics, journal, counted)
             if options.metrics_file:
-                found.write(Path(options.metrics_file))
+                metrics.write(Path(options.metrics_file))
         except PipelineError as error:
             notify(f"metrics: {error}")
 
     return refresh
 
 
-def _refresh(found: Metrics, journal: Journal, known: set[str]) -> None:
+def _refresh(metrics: Metrics, journal: Journal, counted: set[str]) -> None:
     """Count the batches that were committed since."""
-    for name in journal.list_new(known):
+    for name in journal.list_new(counted):
         batch = journal.read_entry(name)
-        known.add(name)
+        counted.add(name)
         if not batch.compaction:
-            found.add(batch.report())
+            metrics.add(batch.report())
 
 
-def _name(output: Where, options: ReportOptions) -> str:
-    """The pipeline's name: an id, since that is what a registry calls it by. Raises ``PipelineError``."""
+def _choose_name(output: Where, options: ReportOptions) -> str:
+    """Return the name of the pipeline, which must be an id of a registry. Raises ``PipelineError``."""
     try:
-        return check_id(options.name or _default(place_of(output).name))
+        return check_id(options.name or _build_default(place_of(output).name))
     except XidError as error:
         raise PipelineError(f"the name of the pipeline, {options.name!r}: {error}; give another") from None
 
 
-def _default(folder: str) -> str:
-    """The id that is nearest to the name of a folder."""
-    return _NO_START.sub("", _NO_ID.sub("-", folder))[:_LONGEST] or "pipeline"
+def _build_default(folder: str) -> str:
+    """Return the id that is nearest to the name of a folder."""
+    return _NO_START.sub("", _NO_ID.sub("-", folder))[:_MAX_NAME_CHARS] or "pipeline"

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from signalbook.pipeline.errors import PipelineError, own_words
+from signalbook.pipeline.errors import PipelineError, find_worker_error
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Storage, place_of
 from signalbook.pipeline.sources import salvage
@@ -79,7 +79,9 @@ def _parse_lines(session: SparkSession, path: str, kind: str, storage: Storage) 
         # One schema for all, as if there were no groups.
         schema = _parse(session, kind, session.sparkContext.union(list(lines.values()))).schema
     except (PySparkException, Py4JError) as error:
-        message = own_words(str(error)) or f"cannot read {path} as {kind}: {str(error).strip().partition(chr(10))[0]}"
+        message = (
+            find_worker_error(str(error)) or f"cannot read {path} as {kind}: {str(error).strip().partition(chr(10))[0]}"
+        )
         raise PipelineError(message) from error
     names = {name.lower(): name for folders in lines for name, _ in folders}
     frames = []

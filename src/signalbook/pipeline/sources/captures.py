@@ -24,7 +24,7 @@ from signalbook.pipeline.sources import capture_formats, salvage
 from signalbook.pipeline.sources.avro_captures import AVRO
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.kafka import build_records, record_message
-from signalbook.pipeline.sources.mapping import ASSUME, MessageParts, assume_cloudevents, check_assumption
+from signalbook.pipeline.sources.message_columns import ASSUME, MessageParts, assume_cloudevents, check_assumption
 from signalbook.pipeline.sources.message_records import MessageRecords
 from signalbook.pipeline.sources.salvage import DamagedInput, read_salvaged
 from signalbook.pipeline.spark import unite_frames
@@ -183,18 +183,18 @@ class _Columns:
         return assume_cloudevents(records) if self.assumed else records
 
     def _find_parts(self, path: str, frame: DataFrame) -> MessageParts:
-        there = {field.name.lower(): field for field in frame.schema}
+        existing = {field.name.lower(): field for field in frame.schema}
         for role in ("value", *self.stated_roles):
-            if role in self.names and self.names[role].lower() not in there:
+            if role in self.names and self.names[role].lower() not in existing:
                 raise PipelineError(
                     f"{path} has no column {self.names[role]!r} for the {role} of messages; its columns are: "
                     f"{', '.join(frame.columns)}: name the right one by the option {role}"
                 )
         return MessageParts(
             {
-                _PARTS[role]: (quote_identifier(name), there[name.lower()].dataType)
+                _PARTS[role]: (quote_identifier(name), existing[name.lower()].dataType)
                 for role, name in self.names.items()
-                if name.lower() in there
+                if name.lower() in existing
             }
         )
 

@@ -18,7 +18,7 @@ from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place
 from signalbook.pipeline.sources.base import MessageBatch
-from signalbook.pipeline.sources.mapping import ASSUME, assume_cloudevents, check_assumption
+from signalbook.pipeline.sources.message_columns import ASSUME, assume_cloudevents, check_assumption
 from signalbook.pipeline.sources.message_records import (
     MessageRecords,
     format_bytes,

@@ -202,9 +202,9 @@ class SpoolingSource(RecordSource, Protocol):
     ) -> DataFrame:
         """The messages as they come, by way of a spool in ``home``. Raises ``PipelineError``."""
         parse_spool_limit(self.parse_broker(inputs, options).options)
-        kind, there = _ReceivedDataSource, home / RECEIVED
+        kind, existing = _ReceivedDataSource, home / RECEIVED
         return brokers.load_rows(
-            session, session.readStream, kind, inputs, options, most=most, source=self.name, spool=there
+            session, session.readStream, kind, inputs, options, most=most, source=self.name, spool=existing
         )
 
     def parse_broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> BrokerInput:

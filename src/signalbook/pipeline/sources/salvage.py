@@ -196,10 +196,10 @@ def _read_columns(place: Place) -> StructType:
     """Return a file's columns that Spark has types for. Raises Arrow's errors, and ``PipelineError``."""
     try:
         with place.open() as source:
-            there = pq.read_schema(source)
+            existing = pq.read_schema(source)
     except (pa.ArrowException, OSError) as error:
         raise pa.ArrowInvalid(_describe_error(place, error)) from error
-    return convert_to_spark(there)
+    return convert_to_spark(existing)
 
 
 def convert_to_spark(columns: pa.Schema) -> StructType:

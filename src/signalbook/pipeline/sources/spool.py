@@ -22,7 +22,7 @@ from typing import Final, Self
 
 import msgspec
 
-from signalbook.pipeline.errors import PipelineError, disk_failure
+from signalbook.pipeline.errors import PipelineError, build_disk_error
 from signalbook.pipeline.locks import lock_of
 from signalbook.pipeline.places import Place, run_in_parallel
 from signalbook.pipeline.places.local import sync_folder
@@ -312,7 +312,7 @@ class MessageSpool:
         try:
             yield
         except OSError as error:
-            raise disk_failure(error, self._place) from error
+            raise build_disk_error(error, self._place) from error
 
 
 class _Tail:

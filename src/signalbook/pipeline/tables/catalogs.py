@@ -112,16 +112,16 @@ def set_catalog(journal: Journal, choice: CatalogChoice | None) -> None:
 
     None stands for the one they are in.
     """
-    there = read_catalog_choice(journal.output)
-    if choice is None or (there is not None and replace(choice, owner=there.owner) == there):
+    existing = read_catalog_choice(journal.output)
+    if choice is None or (existing is not None and replace(choice, owner=existing.owner) == existing):
         return
     if journal.find_table_format() is not None or journal.list_unfinished():
-        where = f"the catalog {there}" if there else "a catalog in that folder"
+        where = f"the catalog {existing}" if existing else "a catalog in that folder"
         raise PipelineError(
             f"the tables in {journal.output} are in {where}, not in {choice}: leave the catalog out, or choose another "
             f"output; if the catalog moved, say so in {journal.output / CATALOG_FILE}"
         )
-    owner = there.owner if there else secrets.token_hex(8)
+    owner = existing.owner if existing else secrets.token_hex(8)
     chosen = replace(choice, owner=owner)
     (journal.output / CATALOG_FILE).replace(msgspec.json.format(msgspec.json.encode(chosen)))
 

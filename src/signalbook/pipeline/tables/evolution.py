@@ -27,52 +27,52 @@ class Incompatible(PipelineError):
     """A column that a table cannot take."""
 
 
-def refuse(path: str, there: pa.Field, coming: pa.Field) -> pa.DataType:
+def refuse(path: str, existing: pa.Field, incoming: pa.Field) -> pa.DataType:
     """Takes no change of a column. Raises ``Incompatible``."""
-    if there.name != coming.name:
-        raise Incompatible(f"column {path} and the table's {there.name} are one to SQL, which knows no case")
-    if not _has_one_member(there, coming):
-        members = f"{read_stated_member(coming)!r}, in the table {read_stated_member(there)!r}"
+    if existing.name != incoming.name:
+        raise Incompatible(f"column {path} and the table's {existing.name} are one to SQL, which knows no case")
+    if not _has_one_member(existing, incoming):
+        members = f"{read_stated_member(incoming)!r}, in the table {read_stated_member(existing)!r}"
         raise Incompatible(f"column {path} holds the member {members}")
-    raise Incompatible(f"column {path} is {coming.type}, in the table {there.type}")
+    raise Incompatible(f"column {path} is {incoming.type}, in the table {existing.type}")
 
 
-def promote(path: str, there: pa.Field, coming: pa.Field) -> pa.DataType:
+def promote(path: str, existing: pa.Field, incoming: pa.Field) -> pa.DataType:
     """Takes the wider of two types that Iceberg promotes, in either order. Raises ``Incompatible``."""
-    same = there.name == coming.name and _has_one_member(there, coming)
-    wide = find_wider_type(there.type, coming.type) if same else None
-    return refuse(path, there, coming) if wide is None else wide
+    same = existing.name == incoming.name and _has_one_member(existing, incoming)
+    wide = find_wider_type(existing.type, incoming.type) if same else None
+    return refuse(path, existing, incoming) if wide is None else wide
 
 
-def _has_one_member(there: pa.Field, coming: pa.Field) -> bool:
+def _has_one_member(existing: pa.Field, incoming: pa.Field) -> bool:
     """Return True unless both columns state the member of the payload that they hold, and state different ones."""
-    members = {read_stated_member(there), read_stated_member(coming)} - {None}
+    members = {read_stated_member(existing), read_stated_member(incoming)} - {None}
     return len(members) < 2
 
 
-def as_text(_: str, there: pa.Field, coming: pa.Field) -> pa.DataType:
+def as_text(_: str, existing: pa.Field, incoming: pa.Field) -> pa.DataType:
     """Takes anything: the wider type, or text where there is none."""
-    return find_wider_type(there.type, coming.type) or pa.string()
+    return find_wider_type(existing.type, incoming.type) or pa.string()
 
 
-def merge(there: pa.Schema, coming: pa.Schema, judge: Judgement) -> pa.Schema:
-    """The columns of ``there`` and, behind them, those that only ``coming`` has. Raises what ``judge`` raises."""
-    return pa.schema(_merge_members(there, coming, judge, ""))
+def merge(existing: pa.Schema, incoming: pa.Schema, judge: Judgement) -> pa.Schema:
+    """The columns of ``existing`` and, behind them, those that only ``incoming`` has. Raises what ``judge`` raises."""
+    return pa.schema(_merge_members(existing, incoming, judge, ""))
 
 
 # From the columns of a table and coming columns to the coming columns by the names that the table has for them.
 Match = Callable[[Iterable[pa.Field], Iterable[pa.Field]], dict[str, pa.Field]]
 
 
-def match_columns(there: Iterable[pa.Field], coming: Iterable[pa.Field]) -> dict[str, pa.Field]:
-    """Return by the names of ``there`` the columns of ``coming`` that are of the same members.
+def match_columns(existing: Iterable[pa.Field], incoming: Iterable[pa.Field]) -> dict[str, pa.Field]:
+    """Return by the names of ``existing`` the columns of ``incoming`` that are of the same members.
 
-    Members are the same if their names are. If only the case differs, and no other column of ``coming`` has that
+    Members are the same if their names are. If only the case differs, and no other column of ``incoming`` has that
     name, they are the same too: SQL does not tell them apart.
     """
-    there, coming = list(there), list(coming)
-    matches = match_members(there, coming)
-    names, members = _index_by_member(there), _index_by_member(coming)
+    existing, incoming = list(existing), list(incoming)
+    matches = match_members(existing, incoming)
+    names, members = _index_by_member(existing), _index_by_member(incoming)
     alike = {member.lower(): field.name for member, field in reversed(names.items()) if field.name not in matches}
     for member, field in members.items():
         name = alike.get(member.lower())
@@ -81,39 +81,39 @@ def match_columns(there: Iterable[pa.Field], coming: Iterable[pa.Field]) -> dict
     return matches
 
 
-def match_members(there: Iterable[pa.Field], coming: Iterable[pa.Field]) -> dict[str, pa.Field]:
-    """Return the columns of ``coming`` that hold exactly the same member as a column of ``there``, by its name."""
-    there, coming = list(there), list(coming)
-    names, members = _index_by_member(there), _index_by_member(coming)
-    reserved = RESERVED.intersection(field.name for field in there)
+def match_members(existing: Iterable[pa.Field], incoming: Iterable[pa.Field]) -> dict[str, pa.Field]:
+    """Return the columns of ``incoming`` that hold exactly the same member as a column of ``existing``, by its name."""
+    existing, incoming = list(existing), list(incoming)
+    names, members = _index_by_member(existing), _index_by_member(incoming)
+    reserved = RESERVED.intersection(field.name for field in existing)
     return {
-        **{field.name: field for field in coming if field.name in reserved},
+        **{field.name: field for field in incoming if field.name in reserved},
         **{names[member].name: field for member, field in members.items() if member in names},
     }
 
 
-def unite(there: pa.Schema, coming: pa.Schema) -> pa.Schema:
+def unite(existing: pa.Schema, incoming: pa.Schema) -> pa.Schema:
     """Return the columns of two tables of a definition, text where they disagree.
 
-    A member of payloads is one column, under the name that it has in ``there``, whatever ``coming`` calls it.
+    A member of payloads is one column, under the name that it has in ``existing``, whatever ``incoming`` calls it.
     """
-    return merge(there, rename_columns(there, coming, match_columns), as_text)
+    return merge(existing, rename_columns(existing, incoming, match_columns), as_text)
 
 
-def rename_columns(there: pa.Schema, coming: pa.Schema, match: Match = match_members) -> pa.Schema:
-    """Return the columns of ``coming`` under the names that their members have in ``there``.
+def rename_columns(existing: pa.Schema, incoming: pa.Schema, match: Match = match_members) -> pa.Schema:
+    """Return the columns of ``incoming`` under the names that their members have in ``existing``.
 
-    Members that ``there`` lacks get names that are free there. The types stay the same but for the names inside them.
+    Members that ``existing`` lacks get names that are free there. The types stay the same but for the names inside them.
     """
-    return pa.schema(_rename_fields(there, coming, match))
+    return pa.schema(_rename_fields(existing, incoming, match))
 
 
-def restore_first_names(earlier: Iterable[pa.Schema], coming: pa.Schema) -> pa.Schema:
-    """Return the columns of ``coming`` under the names that their members first had in ``earlier`` versions."""
-    there = pa.schema([])
+def restore_first_names(earlier: Iterable[pa.Schema], incoming: pa.Schema) -> pa.Schema:
+    """Return the columns of ``incoming`` under the names that their members first had in ``earlier`` versions."""
+    existing = pa.schema([])
     for columns in earlier:
-        there = merge(there, rename_columns(there, columns), as_text)
-    return rename_columns(there, coming)
+        existing = merge(existing, rename_columns(existing, columns), as_text)
+    return rename_columns(existing, incoming)
 
 
 def has_stated_members(fields: Iterable[pa.Field]) -> bool:
@@ -174,15 +174,15 @@ def _index_by_member(fields: Iterable[pa.Field]) -> dict[str, pa.Field]:
     return {members[field.name]: field for field in fields}
 
 
-def _rename_fields(there: Iterable[pa.Field], coming: Iterable[pa.Field], match: Match) -> list[pa.Field]:
-    """Return the fields of ``coming`` under the names of ``there``; others have names that are free there."""
-    there, coming = list(there), list(coming)
-    fields_by_name = {field.name: field for field in there}
-    names = {field.name: name for name, field in match(there, coming).items()}
-    members = {field.name: member for member, field in _index_by_member(coming).items()}
+def _rename_fields(existing: Iterable[pa.Field], incoming: Iterable[pa.Field], match: Match) -> list[pa.Field]:
+    """Return the fields of ``incoming`` under the names of ``existing``; others have names that are free there."""
+    existing, incoming = list(existing), list(incoming)
+    fields_by_name = {field.name: field for field in existing}
+    names = {field.name: name for name, field in match(existing, incoming).items()}
+    members = {field.name: member for member, field in _index_by_member(incoming).items()}
     used = {name.lower() for name in fields_by_name}
     fields = []
-    for field in coming:
+    for field in incoming:
         name = names.get(field.name)
         if name is not None:
             field = field.with_type(_rename_type(fields_by_name[name].type, field.type, match))
@@ -222,11 +222,11 @@ def _is_promotion(narrow: pa.DataType, wide: pa.DataType) -> bool:
 
 
 def _merge_members(
-    there: Iterable[pa.Field], coming: Iterable[pa.Field], judge: Judgement, above: str
+    existing: Iterable[pa.Field], incoming: Iterable[pa.Field], judge: Judgement, above: str
 ) -> list[pa.Field]:
     # engines of SQL know no case: ``Id`` and ``id`` cannot be two columns
-    members = {field.name.lower(): field for field in there}
-    for field in coming:
+    members = {field.name.lower(): field for field in existing}
+    for field in incoming:
         present = members.get(field.name.lower())
         if present is None:
             members[field.name.lower()] = field
@@ -237,10 +237,10 @@ def _merge_members(
     return list(members.values())
 
 
-def _merge_field(there: pa.Field, coming: pa.Field, judge: Judgement, path: str) -> pa.DataType:
-    old, new = there.type, coming.type
-    if there.name != coming.name or not _has_one_member(there, coming):
-        return judge(path, there, coming)
+def _merge_field(existing: pa.Field, incoming: pa.Field, judge: Judgement, path: str) -> pa.DataType:
+    old, new = existing.type, incoming.type
+    if existing.name != incoming.name or not _has_one_member(existing, incoming):
+        return judge(path, existing, incoming)
     if old == new:
         return new
     if pa.types.is_struct(old) and pa.types.is_struct(new):
@@ -251,7 +251,7 @@ def _merge_field(there: pa.Field, coming: pa.Field, judge: Judgement, path: str)
         return pa.list_(old.value_field.with_type(kind))
     if pa.types.is_map(old) and pa.types.is_map(new):
         return pa.map_(old.key_type, _merge_field(old.item_field, new.item_field, judge, f"{path}{{}}"))
-    return judge(path, there, coming)
+    return judge(path, existing, incoming)
 
 
 def simplify(schema: pa.Schema) -> pa.Schema:

@@ -75,13 +75,13 @@ class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
 
     def _build_change(self, table: Any, row: _Row) -> Any:
         namespace, name = self._split_name(row)
-        there = table.update().where(
+        existing = table.update().where(
             table.c.catalog_name == self.name,
             table.c.table_namespace == namespace,
             table.c.table_name == name,
             table.c.metadata_location == row.before,
         )
-        return there.values(metadata_location=row.location, previous_metadata_location=row.before)
+        return existing.values(metadata_location=row.location, previous_metadata_location=row.before)
 
     def _new(self, row: _Row) -> dict[str, str | None]:
         return self._create_table_row(*self._split_name(row), row.location)

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal, TableFormat, store_errors
-from signalbook.pipeline.landing.staging import read_rows
+from signalbook.pipeline.landing.staged_files import read_rows
 from signalbook.pipeline.places import Place, Where, place_of, run_in_parallel
 from signalbook.pipeline.spark import build_numbers, can_reach, unite_frames
 from signalbook.pipeline.tables.base import DAY_OF_INSTANT, Tables
@@ -78,12 +78,12 @@ def format_ddl(columns: pa.Schema) -> str:
     return ", ".join(f"{quote_name(field.name)} {format_spark_type(field.type, quote_name)}" for field in columns)
 
 
-def build_selection(there: pa.Schema, target: pa.Schema) -> list[str]:
-    """Return an expression for each column of ``target``, over a table with the columns ``there``.
+def build_selection(existing: pa.Schema, target: pa.Schema) -> list[str]:
+    """Return an expression for each column of ``target``, over a table with the columns ``existing``.
 
     The expression is null for a column that the table lacks.
     """
-    matches = match_columns(target, there)
+    matches = match_columns(target, existing)
     expressions = []
     for field in target:
         source = matches.get(field.name)
@@ -170,14 +170,14 @@ class LandedTables:
 
     def choose_tables(self, definitions: Sequence[str]) -> dict[str, TableName]:
         """Return the first table of each definition. Raises ``PipelineError`` for a definition without one."""
-        there = {find_definition(table): table for table in self._list_tables()}
+        existing = {find_definition(table): table for table in self._list_tables()}
         for xid in definitions:
-            if xid not in there:
-                raise PipelineError(f"{self.output} has no table of {xid}; there are: {', '.join(there) or 'none'}")
+            if xid not in existing:
+                raise PipelineError(f"{self.output} has no table of {xid}; there are: {', '.join(existing) or 'none'}")
         if definitions:
-            return {xid: there[xid] for xid in definitions}
+            return {xid: existing[xid] for xid in definitions}
         # A batch that is being committed, or died, may have made the folder and no table yet.
-        return {xid: table for xid, table in there.items() if self.tables.find_versions(table)}
+        return {xid: table for xid, table in existing.items() if self.tables.find_versions(table)}
 
     def _list_tables(self) -> list[TableName]:
         """Return the first tables of all definitions with a folder. The journal would have to be read whole."""
@@ -310,14 +310,14 @@ def read_files(
                 yield from align_rows(pa.Table.from_batches([rows]), columns).to_batches()
 
 
-def _select_names(names: Sequence[str] | None, there: Sequence[str], table: TableName) -> list[str]:
+def _select_names(names: Sequence[str] | None, existing: Sequence[str], table: TableName) -> list[str]:
     """Return the columns to show: all, or those of ``names`` in any case. Raises ``PipelineError``."""
     if names is None:
-        return list(there)
-    names_by_lower = {name.lower(): name for name in there}
+        return list(existing)
+    names_by_lower = {name.lower(): name for name in existing}
     for name in names:
         if name.lower() not in names_by_lower:
-            raise PipelineError(f"table {table} has no column {name!r}; there are: {', '.join(there)}")
+            raise PipelineError(f"table {table} has no column {name!r}; there are: {', '.join(existing)}")
     return [names_by_lower[name.lower()] for name in dict.fromkeys(names)]
 
 

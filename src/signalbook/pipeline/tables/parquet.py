@@ -78,13 +78,13 @@ class ParquetTables(Tables):
     def _merge_file_columns(self, table: TableName) -> pa.Schema:
         with _read_errors(table):
             schemas = (pq.read_schema(place.open_for_arrow()).remove_metadata() for place in self._list_files(table))
-            return reduce(lambda there, coming: merge(there, coming, refuse), schemas, pa.schema([]))
+            return reduce(lambda existing, incoming: merge(existing, incoming, refuse), schemas, pa.schema([]))
 
     def follow(self, table: TableName, columns: pa.Schema) -> None:
         """A folder takes new columns only."""
-        there = self.read_columns(table)
-        if not there.equals(columns, check_metadata=True):
-            merge(there, columns, refuse)
+        existing = self.read_columns(table)
+        if not existing.equals(columns, check_metadata=True):
+            merge(existing, columns, refuse)
 
     def expect(self, table: TableName, columns: pa.Schema) -> None:
         """Expect these columns: reading hundreds of columns is most of a commit."""
@@ -128,9 +128,9 @@ class ParquetTables(Tables):
         staged = self._coming.pop(table, None)
         if staged is None:
             schemas = (_read_schema(self.output / file.staged) for file in files)
-            there = (schema for schema in schemas if schema is not None)
+            existing = (schema for schema in schemas if schema is not None)
             # Of a run the files have the same columns; a backfill gives each the columns that it gains.
-            staged = reduce(partial(merge, judge=refuse), islice(there, None if batch.removed else 1), pa.schema([]))
+            staged = reduce(partial(merge, judge=refuse), islice(existing, None if batch.removed else 1), pa.schema([]))
         if len(staged):
             # Before the files are there: Spark takes the columns from ``_common_metadata``, and would not show those of
             # the new files.
@@ -149,11 +149,11 @@ class ParquetTables(Tables):
         place.parent.make()
         for _ in range(_TRIES):
             written = self._read_common_metadata(table)
-            there = self._merge_file_columns(table) if written is None else written[0]
+            existing = self._merge_file_columns(table) if written is None else written[0]
             # Docs of columns count too: a definition may have changed what it says of one.
-            same = there.equals(columns.remove_metadata(), check_metadata=True)
-            wide = there if same else merge(there, columns, refuse).remove_metadata()
-            if written is not None and wide.equals(there, check_metadata=True):
+            same = existing.equals(columns.remove_metadata(), check_metadata=True)
+            wide = existing if same else merge(existing, columns, refuse).remove_metadata()
+            if written is not None and wide.equals(existing, check_metadata=True):
                 return
             content = _build_metadata(wide)
             # In a store another program may be at it: then its columns are looked at once more.

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from signalbook.pipeline.landing import staging
-from signalbook.pipeline.landing.staging import StagedFiles
+from signalbook.pipeline.landing import staged_files
+from signalbook.pipeline.landing.staged_files import StagedFiles
 from signalbook.pipeline.tables.table_names import TableName
 
 A, B, C = (TableName("g", name) for name in "abc")
@@ -42,20 +42,20 @@ def test_one_file_per_table(tmp_path: Path) -> None:
 
 
 def test_full_row_group_is_written_immediately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "ROW_GROUP_BYTES", 1000)
+    monkeypatch.setattr(staged_files, "ROW_GROUP_BYTES", 1000)
     land(tmp_path, *[(A, rows(i)) for i in range(4)])
     assert pq.ParquetFile(next(tmp_path.iterdir())).num_row_groups == 2
 
 
 def test_too_much_in_all_tables_writes_the_fullest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "HELD_BYTES", 3000)
+    monkeypatch.setattr(staged_files, "HELD_BYTES", 3000)
     tables = land(tmp_path, (A, rows(0, 10)), (B, rows(0, 300)), (B, rows(300, 100)), (A, rows(10, 10)))
     assert tables[A][0]["n"].to_pylist() == list(range(20))
     assert tables[B][0]["n"].to_pylist() == list(range(400))
 
 
 def test_only_the_fullest_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "HELD_BYTES", 8000)
+    monkeypatch.setattr(staged_files, "HELD_BYTES", 8000)
     land(tmp_path, (A, rows(0, 400)), (B, rows(0, 399)), (C, rows(0, 300)), (B, rows(399)))
     groups = [pq.ParquetFile(path).num_row_groups for path in sorted(tmp_path.iterdir())]
     assert groups == [1, 1, 1]  # A alone made room, and B had time for the rest of its rows
@@ -101,7 +101,7 @@ def test_a_huge_row_has_its_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """The file is written when its input may already be freed, not by ``add``, and no other row of its table waits
     for it.
     """
-    monkeypatch.setattr(staging, "ROW_GROUP_BYTES", 4000)
+    monkeypatch.setattr(staged_files, "ROW_GROUP_BYTES", 4000)
     into = StagedFiles(tmp_path, staged="s", prefix="p")
     for number, texts in enumerate((["a", "b"], [text], ["c"])):
         into.add(A, pa.RecordBatch.from_pydict({"n": [number] * len(texts), "text": texts}))
@@ -115,8 +115,8 @@ def test_a_huge_row_has_its_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_more_tables_than_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "_OPEN_FILES", 2)
-    monkeypatch.setattr(staging, "ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr(staged_files, "_OPEN_FILES", 2)
+    monkeypatch.setattr(staged_files, "ROW_GROUP_BYTES", 1)
     tables_ = land(tmp_path, *[(name, rows(i)) for i in range(2) for name in (A, B, C)])
     assert {name: sum(table.num_rows for table in tables) for name, tables in tables_.items()} == {
         A: 200,
