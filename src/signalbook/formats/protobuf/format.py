@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -402,7 +402,8 @@ def _compile(sources: Sources) -> tuple[bytes, tuple[Finding, ...]]:
             raise
         warnings = tuple(replace(finding, severity="warning") for finding in error.findings)
         names = {name for finding in error.findings for name in _RESOLVED_OPTION.findall(finding.message)}
-        for rewrite in (partial(_name_in_full, names=names), remove_custom_options):
+        rewrites: tuple[Callable[[str], str], ...] = (partial(_name_in_full, names=names), remove_custom_options)
+        for rewrite in rewrites:
             with suppress(SchemaError):
                 return compile_set(tuple((path, rewrite(text.decode()).encode()) for path, text in sources)), warnings
         raise
