@@ -65,7 +65,7 @@ def watched(owner: Any, name: str, before: Callable[[], None] = lambda: None) ->
 
 
 def test_large_documents_are_checked_outside_of_the_write_turn(client: Client) -> None:
-    with watched(AvroFormat, "check") as checks, watched(compatibility, "violations") as comparisons:
+    with watched(AvroFormat, "check") as checks, watched(compatibility, "list_differences") as comparisons:
         versions = {"1": details(avro("a")), "2": details(avro("b"), ancestorid="1")}
         body = {"meta": {"compatibility": "backward"}, "versions": versions}
         refused = client.refused("PUT", f"{S}$details", "compatibility_violation", json=body)
@@ -105,7 +105,7 @@ def test_version_added_between_the_turns_is_compared(client: Client, store: Stor
             with work.unlimited(), Engine(store, settings=Settings()).writing() as session:
                 session.execute(Command(method=Method.PUT, target=Xid.parse(f"{S}/versions/2"), body=body))
 
-    with watched(compatibility, "violations", add) as comparisons:
+    with watched(compatibility, "list_differences", add) as comparisons:
         new = details(avro("a", doc="other" + "x" * IN_TURN))
         new["schema"]["fields"].append({"name": "b", "type": "string", "default": ""})
         answer = client.send("POST", f"{S}/versions?setdefaultversionid=null", json={"3": new})

@@ -93,7 +93,7 @@ class Disk:
     def watch(self, patch: pytest.MonkeyPatch) -> None:
         """Make all places in folders, and ``os.fsync``, count their operations and record what is not on the disk."""
         notes: dict[str, Callable[..., None]] = {
-            "output": self._fill,
+            "open_output": self._fill,
             "write": self._write,
             "replace": self._change,
             "delete": self._change,

@@ -61,7 +61,7 @@ def counted_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             sizes.append(len(content))
             return content
 
-    monkeypatch.setattr(LocalPlace, "arrow_source", lambda place: Counted(place.path.read_bytes()))
+    monkeypatch.setattr(LocalPlace, "open_for_arrow", lambda place: Counted(place.path.read_bytes()))
     monkeypatch.setattr(pq, "ParquetFile", partial(pq.ParquetFile, pre_buffer=False))
     return sizes
 

@@ -290,7 +290,7 @@ def frames_of(protocol: str, pairs: Sequence[Record], place: str) -> tuple[Any, 
 def test_binary_mode_takes_the_fast_path(
     contracts: list[Contract], monkeypatch: pytest.MonkeyPatch, protocol: str, kind: str, value: bytes
 ) -> None:
-    monkeypatch.setattr("signalbook.pipeline.landing.pending_payloads.Presumptions.take", None)
+    monkeypatch.setattr("signalbook.pipeline.landing.pending_payloads.PendingPayloads.take", None)
     name = f"parcel.sorted.{protocol[:4].lower()}" if kind == "sorted" else kind
     place = "orders" if protocol == "NATS" else "7"
     pairs = [event(protocol, name, value, TYPED.get(name, "application/json")) for _ in range(9)]

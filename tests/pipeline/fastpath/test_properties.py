@@ -262,7 +262,7 @@ def test_application_properties_of_rows_that_are_not_text_stay_bytes(contracts: 
 def test_events_of_such_definitions_take_the_fast_path(
     contracts: list[Contract], monkeypatch: pytest.MonkeyPatch, protocol: str, number: int, more: Event, context: Any
 ) -> None:
-    monkeypatch.setattr("signalbook.pipeline.landing.pending_payloads.Presumptions.take", None)
+    monkeypatch.setattr("signalbook.pipeline.landing.pending_payloads.PendingPayloads.take", None)
     source, frames = OWN[protocol]
     for structured in (False, True) if protocol != "HTTP" else (False,):  # as requests in lines are read
         _, tables = check(contracts[0], source, frames([sound(protocol, number, structured=structured, **more)] * 9))

@@ -89,7 +89,7 @@ def test_delayed_swap_replaces_nothing(folder: HdfsPlace, monkeypatch: pytest.Mo
             assert file.swap(b"1", tag)
         return fresh_file
 
-    monkeypatch.setattr(HdfsPlace, "_fresh", late)
+    monkeypatch.setattr(HdfsPlace, "_create_fresh", late)
     assert not file.swap(b"late", tag)
     assert file.read() == b"1"
     assert own(folder) == []

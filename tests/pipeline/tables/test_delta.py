@@ -310,7 +310,7 @@ def test_looks_for_tables_are_few(lake: Lake, monkeypatch: pytest.MonkeyPatch) -
         requested.append(place.name)
         return look(place)
 
-    monkeypatch.setattr(LocalPlace, "folders", folders)
+    monkeypatch.setattr(LocalPlace, "list_folders", folders)
     tables = lake.tables
     assert [tables.find_versions(name) for name in names] == [[name] for name in names]
     assert requested == ["shop", *(name.message for name in names)]

@@ -30,7 +30,7 @@ def test_tables_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
         all_at_once.wait()
         return ["data"] if place.name == "t03" else ["data", "metadata"]
 
-    monkeypatch.setattr(StorePlace, "folders", folders)
+    monkeypatch.setattr(StorePlace, "list_folders", folders)
     tables = StoreCatalog("lake", place_of("s3://lake/tables")).list_tables("shop")
     assert tables == [("shop", name) for name in names if name != "t03"]
 
@@ -50,7 +50,7 @@ def test_tables_of_a_group_are_listed_with_one_request(
             requested.append(str(place))
             return folders(place)
 
-        monkeypatch.setattr(StorePlace, "folders", counted)
+        monkeypatch.setattr(StorePlace, "list_folders", counted)
         lake.prepared([{"a": 2}], {"a": pa.int32()}, TableName("shop", "t0"))
         assert requested == [str(lake.place / "tables/shop")]
         assert lake.tables.find_versions(TableName("shop", "t9")) == []

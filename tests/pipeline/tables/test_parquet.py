@@ -72,6 +72,6 @@ def test_looks_for_folders_are_few(
         requested.append(str(place))
         return []
 
-    for name in ("files", "folders"):
+    for name in ("list_files", "list_folders"):
         monkeypatch.setattr(LocalPlace, name, nothing)
     assert (lake.tables.choose_folder(table, batch), len(requested)) == ("", looks)

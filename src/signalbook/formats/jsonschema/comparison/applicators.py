@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from signalbook.formats.compatibility import Difference
-from signalbook.formats.jsonschema.comparison.differences import make_difference, make_undecided
+from signalbook.formats.jsonschema.comparison.differences import describe_difference, make_undecided
 from signalbook.formats.jsonschema.comparison.facts import Facts, Literals
 from signalbook.formats.jsonschema.comparison.terms import Term, resolve_target
 
@@ -128,7 +128,7 @@ def _explain_uncovered(proof: Proof, facts: Facts, term: Term, keyword: str) -> 
         other_literals = frozenset((item, False) for item in near if item is not intended[0])
         return _explain_intended(proof, facts.literals | other_literals, term, keyword, intended[0])
     if not near:
-        return [make_difference("alternative_removed", term, keyword, old=_find_raw(facts.literals))]
+        return [describe_difference("alternative_removed", term, keyword, old=_find_raw(facts.literals))]
     return [make_undecided(term, "no alternative takes all values, several may together", keyword)]
 
 
@@ -151,7 +151,7 @@ def _check_not(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     refused: Term = term.keywords["not"]
     if refused in facts.refused or proof.is_empty(facts.literals | {(refused, True)}):
         return []
-    return [make_difference("not_narrowed", term, "not")]
+    return [describe_difference("not_narrowed", term, "not")]
 
 
 def _check_if(proof: Proof, facts: Facts, term: Term) -> list[Difference]:

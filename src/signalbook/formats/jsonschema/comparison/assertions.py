@@ -13,9 +13,9 @@ from typing import Any, Final
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.jsonschema.comparison.applicators import Proof, Rule
 from signalbook.formats.jsonschema.comparison.differences import (
+    describe_difference,
     format_first,
     is_definite,
-    make_difference,
     make_undecided,
 )
 from signalbook.formats.jsonschema.comparison.facts import (
@@ -65,7 +65,7 @@ def _check_type(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     writer_types = [("integer" if name == "number" and facts.whole else name) for name in TYPES if name in facts.types]
     rule = "type_changed" if not facts.types & accepted else "type_narrowed"
     old_types = None if len(writer_types) == len(TYPES) else writer_types[0] if len(writer_types) == 1 else writer_types
-    return [make_difference(rule, term, "type", old=old_types, missing=", ".join(sorted(missing)))]
+    return [describe_difference(rule, term, "type", old=old_types, missing=", ".join(sorted(missing)))]
 
 
 def _has_integers(facts: Facts, term: Term) -> bool:
@@ -76,7 +76,7 @@ def _has_integers(facts: Facts, term: Term) -> bool:
 
 
 def _check_never(__: Proof, _: Facts, term: Term) -> list[Difference]:
-    return [make_difference("nothing_accepted", term)]
+    return [describe_difference("nothing_accepted", term)]
 
 
 def _check_enum(_: Proof, facts: Facts, term: Term) -> list[Difference]:
@@ -89,14 +89,14 @@ def _check_const(_: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 def _check_listed(facts: Facts, term: Term, keyword: str, listed: tuple[JSON, ...]) -> list[Difference]:
     if facts.values is None:
-        return [make_difference("enum_added", term, keyword)]
+        return [describe_difference("enum_added", term, keyword)]
     # By identity as JSON has it: to Python 1 and true are equal, to JSON 1 and 1.0 are.
     accepted = index_by_identity(listed)
     if facts.values.keys() <= accepted.keys():
         return []
     missing = [value for key, value in facts.values.items() if key not in accepted]
     old = list(facts.values.values())
-    return [make_difference("enum_narrowed", term, keyword, old=old, values=format_first(missing))]
+    return [describe_difference("enum_narrowed", term, keyword, old=old, values=format_first(missing))]
 
 
 def _make_minimum_rule(keyword: str, *, open: bool = False) -> Rule:
@@ -106,7 +106,7 @@ def _make_minimum_rule(keyword: str, *, open: bool = False) -> Rule:
         if numbers.low is not None and (numbers.low, numbers.low_open) >= (bound, open):
             return []
         name = "minimum_added" if numbers.low is None else "minimum_increased"
-        return [make_difference(name, term, keyword, old=numbers.low)]
+        return [describe_difference(name, term, keyword, old=numbers.low)]
 
     return rule
 
@@ -117,7 +117,7 @@ def _make_maximum_rule(keyword: str, *, open: bool = False) -> Rule:
         if numbers.high is not None and (numbers.high, not numbers.high_open) <= (bound, not open):
             return []
         name = "maximum_added" if numbers.high is None else "maximum_decreased"
-        return [make_difference(name, term, keyword, old=numbers.high)]
+        return [describe_difference(name, term, keyword, old=numbers.high)]
 
     return rule
 
@@ -130,7 +130,7 @@ def _check_multiple_of(_: Proof, facts: Facts, term: Term) -> list[Difference]:
         return []
     rule = "multiple_of_changed" if facts.steps else "multiple_of_added"
     old = step if step is not None and step < MAX_EXACT else max(facts.steps, default=0)
-    return [make_difference(rule, term, "multipleOf", old=float(old) if facts.steps else None)]
+    return [describe_difference(rule, term, "multipleOf", old=float(old) if facts.steps else None)]
 
 
 def _find_common_multiple(steps: Iterable[Decimal]) -> Fraction | None:
@@ -156,7 +156,7 @@ def make_minimum_size_rule(keyword: str, rule: str, size: str) -> Rule:
             return []
         if size == "length" and facts.patterns:
             return [make_undecided(term, _LENGTHS_UNKNOWN, keyword)]
-        return [make_difference(rule, term, keyword, old=sizes.low)]
+        return [describe_difference(rule, term, keyword, old=sizes.low)]
 
     return check
 
@@ -175,7 +175,7 @@ def make_maximum_size_rule(keyword: str, rule: str, size: str) -> Rule:
             return []
         if size == "length" and facts.patterns:
             return [make_undecided(term, _LENGTHS_UNKNOWN, keyword)]
-        return [make_difference(f"{rule}_added" if high is None else f"{rule}_decreased", term, keyword, old=high)]
+        return [describe_difference(f"{rule}_added" if high is None else f"{rule}_decreased", term, keyword, old=high)]
 
     return check
 
@@ -192,8 +192,8 @@ def _check_pattern(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     if all(matches(required_pattern, text) for text in texts):
         return [make_undecided(term, "no text was found that does not match", "pattern")]
     if not facts.patterns:
-        return [make_difference("pattern_added", term, "pattern")]
-    return [make_difference("pattern_changed", term, "pattern", old=min(facts.patterns))]
+        return [describe_difference("pattern_added", term, "pattern")]
+    return [describe_difference("pattern_changed", term, "pattern", old=min(facts.patterns))]
 
 
 def make_text(proof: Proof, pattern: str, low: int = 0, high: int = MAX_CHARS) -> str | None:
@@ -204,7 +204,7 @@ def make_text(proof: Proof, pattern: str, low: int = 0, high: int = MAX_CHARS) -
 
 def _check_content(_: Proof, facts: Facts, term: Term) -> list[Difference]:
     content: tuple[Any, Any] = term.keywords["content"]
-    return [] if content in facts.contents else [make_difference("content_changed", term, "contentEncoding")]
+    return [] if content in facts.contents else [describe_difference("content_changed", term, "contentEncoding")]
 
 
 SCALARS: Final[dict[str, Rule]] = {
@@ -267,7 +267,7 @@ def _check_properties(proof: Proof, facts: Facts, term: Term) -> list[Difference
 def _explain_added(facts: Facts, name: str, member: Term) -> list[Difference]:
     """Return why a member that the writer does not describe may not be described here."""
     model = "partially_open" if facts.describe_member(name) else "open"
-    return [make_difference(f"property_added_to_{model}_content_model", member, name=name)]
+    return [describe_difference(f"property_added_to_{model}_content_model", member, name=name)]
 
 
 def _check_pattern_properties(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
@@ -283,7 +283,7 @@ def _check_pattern_properties(proof: Proof, facts: Facts, term: Term) -> list[Di
             if part_differences and not _has_unmentioned_name(proof, facts, pattern, literals):
                 part_differences = [make_undecided(member, f"there may be no name that matches {pattern} here")]
             elif is_definite(part_differences) and not literals:
-                part_differences = [make_difference("pattern_property_added", member, name=pattern)]
+                part_differences = [describe_difference("pattern_property_added", member, name=pattern)]
             differences += part_differences
     return differences
 
@@ -345,13 +345,13 @@ def _check_other_members(
         part_differences = proof.compare_part(facts.describe_member(name), member)
         if is_definite(part_differences):
             rule = f"property_removed_from_{'closed' if closed else 'partially_open'}_content_model"
-            part_differences = [make_difference(rule, term, keyword, old=_find_raw(facts, name), name=name)]
+            part_differences = [describe_difference(rule, term, keyword, old=_find_raw(facts, name), name=name)]
         differences += part_differences
     for literals in _list_unmentioned(proof, facts, described.patterns, ""):
         part_differences = proof.compare_part(literals, member)
         if is_definite(part_differences) and (closed or not literals):
             verb = "removed" if closed else "narrowed"
-            part_differences = [make_difference(f"additional_properties_{verb}", term, keyword)]
+            part_differences = [describe_difference(f"additional_properties_{verb}", term, keyword)]
         differences += part_differences
     return differences
 
@@ -428,7 +428,8 @@ def _check_required(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     if missing and facts.count.low == count_members(proof, facts):  # every member that there may be is there
         missing = [name for name in missing if name not in _list_named_members(proof, facts)]
     return [
-        make_difference("required_added", term, "required", old=sorted(facts.required), name=name) for name in missing
+        describe_difference("required_added", term, "required", old=sorted(facts.required), name=name)
+        for name in missing
     ]
 
 
@@ -437,7 +438,7 @@ def _check_member(_: Proof, facts: Facts, term: Term) -> list[Difference]:
     return (
         []
         if name in facts.required and facts.types <= {"object"}
-        else [make_difference("required_added", term, name=name)]
+        else [describe_difference("required_added", term, name=name)]
     )
 
 
@@ -454,7 +455,7 @@ def _check_property_names(proof: Proof, facts: Facts, term: Term) -> list[Differ
     part_differences = proof.compare_part(_describe_names(facts), name_schema) if is_open else []
     refused += ["any"] if is_definite(part_differences) else []
     if refused:
-        return [make_difference("property_names_narrowed", term, "propertyNames", name=format_first(refused))]
+        return [describe_difference("property_names_narrowed", term, "propertyNames", name=format_first(refused))]
     return (
         [make_undecided(term, "names that are not mentioned may not be accepted", "propertyNames")]
         if part_differences
@@ -506,7 +507,7 @@ def _check_dependent_required(proof: Proof, facts: Facts, term: Term) -> list[Di
     for name, needed in term.keywords["dependentRequired"].items():
         literals = facts.literals | {(make_member_term(name), True)}
         if not all(proof.proves(literals, make_member_term(other)) for other in sorted(needed)):
-            differences.append(make_difference("dependency_added", term, "dependentRequired", name=name))
+            differences.append(describe_difference("dependency_added", term, "dependentRequired", name=name))
     return differences
 
 
@@ -516,7 +517,7 @@ def _make_dependent_schemas_rule(keyword: str) -> Rule:
         for name, needed in term.keywords[keyword].items():
             part_differences = proof.compare(facts.literals | {(make_member_term(name), True)}, needed)
             differences += (
-                [make_difference("dependency_added", needed, name=name)]
+                [describe_difference("dependency_added", needed, name=name)]
                 if is_definite(part_differences)
                 else part_differences
             )
@@ -551,7 +552,7 @@ def _check_prefix_items(proof: Proof, facts: Facts, term: Term) -> list[Differen
         if part_differences and not _may_reach(proof, facts, index):
             break
         if is_definite(part_differences) and not literals:
-            part_differences = [make_difference("item_added_to_open_content_model", item, name=index)]
+            part_differences = [describe_difference("item_added_to_open_content_model", item, name=index)]
         differences += part_differences
     return differences
 
@@ -592,7 +593,7 @@ def _check_other_items(proof: Proof, facts: Facts, term: Term, keyword: str, sta
             return differences
         closed = part_differences and "never" in item.keywords
         differences += (
-            [make_difference("item_removed_from_closed_content_model", term, keyword, name=index)]
+            [describe_difference("item_removed_from_closed_content_model", term, keyword, name=index)]
             if closed
             else part_differences
         )
@@ -602,7 +603,7 @@ def _check_other_items(proof: Proof, facts: Facts, term: Term, keyword: str, sta
         if part_differences and not _may_reach(proof, facts, last):
             return differences
         closed = part_differences and "never" in item.keywords
-        differences += [make_difference("additional_items_removed", term, keyword)] if closed else part_differences
+        differences += [describe_difference("additional_items_removed", term, keyword)] if closed else part_differences
     return differences
 
 
@@ -617,14 +618,14 @@ def _check_unique_items(proof: Proof, facts: Facts, term: Term) -> list[Differen
         proof.is_empty(facts.describe_item(first) | facts.describe_item(second)) for first, second in pairs
     ):
         return []
-    return [make_difference("unique_items_added", term, "uniqueItems")]
+    return [describe_difference("unique_items_added", term, "uniqueItems")]
 
 
 def _check_contains(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     least, most = term.keywords.get("minContains", 1), term.keywords.get("maxContains")
     differences: list[Difference] = []
     if not _has_enough(proof, facts, term, least):
-        differences = [make_difference("contains_narrowed", term, "contains")]
+        differences = [describe_difference("contains_narrowed", term, "contains")]
         if facts.size.low >= least and not _may_lack(proof, facts, term.keywords["contains"]):
             differences = [make_undecided(term, "some items may match", "contains")]
     if most is not None and not _has_no_more(proof, facts, term, most):

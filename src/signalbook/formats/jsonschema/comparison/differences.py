@@ -72,7 +72,7 @@ MESSAGES: Final[dict[str, str]] = {
 }
 
 
-def make_difference(rule: str, term: Term, keyword: str = "", *, old: JSON = None, **words: object) -> Difference:
+def describe_difference(rule: str, term: Term, keyword: str = "", *, old: JSON = None, **words: object) -> Difference:
     """Return a difference at a keyword of the reader's schema; ``words`` complete the message of its rule."""
     path = term.find_path(keyword) if keyword else term.path
     new = term.read_raw(keyword) if keyword else term.raw
@@ -88,7 +88,7 @@ def make_difference(rule: str, term: Term, keyword: str = "", *, old: JSON = Non
 
 def make_undecided(term: Term, why: str, keyword: str = "") -> Difference:
     """Return the difference that something cannot be decided, with the reason."""
-    return make_difference("undecided", term, keyword, name=why)
+    return describe_difference("undecided", term, keyword, name=why)
 
 
 def is_definite(differences: Iterable[Difference]) -> bool:

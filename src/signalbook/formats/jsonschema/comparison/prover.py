@@ -23,9 +23,9 @@ from signalbook.formats.jsonschema import regexes
 from signalbook.formats.jsonschema.comparison.applicators import COMBINED, DELEGATING, UNIONS, Proof, Rule
 from signalbook.formats.jsonschema.comparison.assertions import ARRAYS, OBJECTS, SCALARS, count_members, is_possible
 from signalbook.formats.jsonschema.comparison.differences import (
+    describe_difference,
     format_first,
     is_definite,
-    make_difference,
     make_undecided,
 )
 from signalbook.formats.jsonschema.comparison.facts import (
@@ -120,7 +120,7 @@ def check_listed_values(facts: Facts, term: Term, keyword: str) -> list[Differen
         check = _compile_keyword(keyword, dump_json(term.keywords[keyword]))
         refused = [value for value in (facts.values or {}).values() if not regexes.is_valid(check, value)]
         return (
-            [make_difference("value_refused", term, keyword, values=format_first(refused), broken=keyword)]
+            [describe_difference("value_refused", term, keyword, values=format_first(refused), broken=keyword)]
             if refused
             else []
         )
@@ -129,9 +129,9 @@ def check_listed_values(facts: Facts, term: Term, keyword: str) -> list[Differen
     if not refused_all:
         return None
     if is_union:
-        return [make_difference("alternative_removed", term, keyword, old=refused_all[0])]
+        return [describe_difference("alternative_removed", term, keyword, old=refused_all[0])]
     # The keyword's own rule knows less of the values than the validator, which does not say what they break.
-    return [make_difference("enum_narrowed", term, old=refused_all, values=format_first(refused_all))]
+    return [describe_difference("enum_narrowed", term, old=refused_all, values=format_first(refused_all))]
 
 
 @lru_cache(maxsize=1024)
@@ -431,7 +431,7 @@ class Prover:
         if not witness:
             return [make_undecided(term, "no value was found that is refused", keyword)]
         if keyword in COUNT_KEYWORDS:
-            return [make_difference(differences[0].rule, term, keyword, old=len(witness[0]))]
+            return [describe_difference(differences[0].rule, term, keyword, old=len(witness[0]))]
         return differences
 
     def _list_cases(self, facts: Facts, split: Options) -> Iterator[Facts]:
@@ -549,7 +549,7 @@ def compare(reader: JsonSchemaDocument, writer: JsonSchemaDocument, *, steps: in
         return compare_terms([(new, old)], steps)
     pairs = list(_list_definitions(readers, writers))
     removed = [
-        make_difference("definition_removed", new, old=old.raw, name=new.path)
+        describe_difference("definition_removed", new, old=old.raw, name=new.path)
         for new, old in pairs
         if "opaque" in new.keywords
     ]
