@@ -1,6 +1,6 @@
 """Documents of older drafts with the names and shapes of today: which repairs are tried where, and those of models.
 
-See docs/documents.md, "Repairs"; core l-1, l-4, l-7, l-18, domain F-56.
+See docs/documents.md, "Repair old or faulty documents"; core l-1, l-4, l-7, l-18, domain F-56.
 """
 
 from __future__ import annotations
