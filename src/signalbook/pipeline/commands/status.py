@@ -20,7 +20,7 @@ STREAMS: Final = "streams"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamState:
-    """All batches of one stream together. ``last`` is the id of the newest, ``finished`` when that was committed.
+    """The batches of one stream together. ``last`` is the id of the newest, ``finished`` when that was committed.
 
     ``full`` means that its spool is full until some messages have landed.
     """

@@ -96,7 +96,7 @@ class KindSummary(msgspec.Struct):
 
 
 class Observations(msgspec.Struct):
-    """All kinds of observed messages, and the numbers of broken ones and of those of other protocols.
+    """The kinds of observed messages, and the numbers of broken ones and of those of other protocols.
 
     Its size is limited by ``room`` and by the number of kinds, whatever the messages are.
     """

@@ -38,7 +38,7 @@ _TYPES: Final = frozenset(SCHEMA_TYPES.values())
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """All versions of the subjects of a context, softly deleted ones too, and the latest number of each."""
+    """The versions of the subjects of a context, softly deleted ones too, and the latest number of each."""
 
     versions: Mapping[tuple[str, int], SchemaVersion]
     latest: Mapping[str, int]

@@ -96,7 +96,7 @@ class HdfsPlace(Place):
 
     @property
     def folder(self) -> Path | None:
-        """None: it is not a path of this machine."""
+        """The local path, which is None for HDFS."""
         return None
 
     @property

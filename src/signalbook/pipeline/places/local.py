@@ -38,7 +38,7 @@ class LocalPlace(Place):
 
     @property
     def storage(self) -> Storage:
-        """No settings."""
+        """The settings, which are empty for local files."""
         return Storage()
 
     def __truediv__(self, path: str) -> LocalPlace:

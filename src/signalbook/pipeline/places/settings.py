@@ -115,7 +115,7 @@ class Storage:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """All secrets, the longest first, because some may be parts of others."""
+        """The secrets, the longest first, because some may be parts of others."""
         values = (value for name, value in self.options if name not in _OPEN)
         parts = (part.partition("=")[2] for part in os.environ.get(CONNECTION, "").split(";") if _SECRET.match(part))
         every = filter(None, (*values, *parts, *(os.environ.get(name, "") for name in _VARIABLES)))

@@ -118,7 +118,7 @@ class StorePlace(Place):
 
     @property
     def folder(self) -> Path | None:
-        """None: it is not a path."""
+        """The local path, which is None for stores."""
         return None
 
     @property

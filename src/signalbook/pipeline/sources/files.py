@@ -370,7 +370,7 @@ def _read_rest(file: Readable, head: bytes, limit: int) -> tuple[bytes, int]:
 
 
 class CloudEventLines:
-    """One structured CloudEvent in each line. Blank lines are skipped."""
+    """A source of files with one structured CloudEvent in each line. Blank lines are skipped."""
 
     name = "cloudevents-jsonl"
     divisible = True
@@ -387,7 +387,7 @@ class CloudEventLines:
 
 
 class CloudEventBatch:
-    """One JSON array of structured CloudEvents in each file. A file without an array counts as one message."""
+    """A source of files with a JSON array of structured CloudEvents. A file without an array counts as one message."""
 
     name = "cloudevents-batch"
     divisible = False
@@ -424,7 +424,7 @@ _HTTP: Final = "HTTP"
 
 
 class HttpLines:
-    """One request in each line. A header's value is text, or a list if it was sent several times."""
+    """Files with a request in each line. A header's value is text, or a list if it was sent several times."""
 
     name = "http-jsonl"
     divisible = True

@@ -103,7 +103,7 @@ def unite(existing: pa.Schema, incoming: pa.Schema) -> pa.Schema:
 def rename_columns(existing: pa.Schema, incoming: pa.Schema, match: Match = match_members) -> pa.Schema:
     """Return the columns of ``incoming`` under the names that their members have in ``existing``.
 
-    Members that ``existing`` lacks get names that are free there. Types change only by the names inside them.
+    Members that ``existing`` lacks get names that are free there. The types keep all but the names inside them.
     """
     return pa.schema(_rename_fields(existing, incoming, match))
 
