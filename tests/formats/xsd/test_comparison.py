@@ -95,6 +95,7 @@ CONTENTS: Pairs = [
     (seq(A, wild("##other")), seq(A, wild("##any", "skip")), None, "wildcard_narrowed"),
     (seq(A, wild("##any", "lax")), seq(A, wild("##any", "strict")), "wildcard_narrowed", None),
     (seq(A, wild("urn:x", "strict")), seq(A), None, None),  # no element of the namespace is declared
+    (seq(wild("urn:x", "strict"), B), seq(B, wild("urn:x", "strict")), None, None),
     (seq(A, wild("urn:x urn:y")), seq(A, wild("urn:y")), "wildcard_narrowed", None),
     (seq(A, wild("##local", "skip")), seq(A, element("b", occurs="?"), wild("##other", "skip")), "element_added_to_open_content_model|wildcard_narrowed", "wildcard_narrowed"),  # noqa: E501
     (seq(A, B), seq(A, wild("##any", "skip")), None, "element_required"),
@@ -187,6 +188,13 @@ SIMPLE: Pairs = [
     (simple("xs:int"), of_union("xs:int", "xs:token"), None, "type_changed"),
     (simple("xs:hexBinary"), simple("xs:base64Binary"), "type_changed", "type_changed"),
     (simple("xs:QName"), simple("xs:NCName"), "type_changed", "type_changed"),
+    # All texts are accepted, or no text was found that is not: nothing else may be said.
+    (simple("xs:boolean"), of_union("xs:decimal", "xs:language"), "undecided", "type_changed"),
+    (simple("xs:int"), simple("xs:token", ("pattern", ".*")), "undecided", "type_changed"),
+    (simple("xs:language"), simple("xs:NCName"), None, "type_narrowed"),
+    (simple("xs:anyURI", ("enumeration", "ab")), simple("xs:NMTOKEN"), None, "enumeration_added"),
+    (simple("xs:double", ("enumeration", "1e3")), of_union("xs:language", "xs:NMTOKEN"), "type_changed", "type_changed"),  # noqa: E501
+    (simple("xs:double"), simple("xs:float", ("minInclusive", "2")), "minimum_added", None),
 ]  # fmt: skip
 
 
@@ -205,6 +213,8 @@ ATTRIBUTES: Pairs = [
     (attribute("a", more='default="1"'), attribute("a", more='default="2"'), "default_changed", "default_changed"),
     (attribute("a"), attribute("a", more='fixed="1"'), "fixed_added", "default_changed"),
     (attribute("a", more='fixed="1"'), attribute("a", more='fixed="2"'), "fixed_changed", "fixed_changed"),
+    (attribute("a", "xs:decimal", 'fixed="1"'), attribute("a", "xs:boolean", 'fixed="1"'), "undecided", "undecided"),
+    (attribute("a", "xs:int", 'fixed="-1"'), attribute("a", "xs:unsignedInt"), "value_refused", "maximum_decreased"),
     (attribute("a"), "<xs:anyAttribute/>", "attribute_removed", "any_attribute_removed"),
     (attribute("a"), '<xs:anyAttribute processContents="lax"/>', None, "attribute_added_to_open_content_model"),
     ('<xs:anyAttribute namespace="urn:x" processContents="skip"/>', '<xs:anyAttribute namespace="##other" processContents="skip"/>', None, "any_attribute_narrowed"),  # noqa: E501
@@ -305,6 +315,8 @@ def test_types_available_to_xsi_type_are_compared() -> None:
     assert why(text(root + base + more.format("x")), text(root + base)) == [("r", "derived_type_removed")]
     expected = [("D/@x", "attribute_removed")]
     assert why(text(root + base + more.format("x")), text(root + base + more.format("y"))) == expected
+    same = base + more.replace('<xs:attribute name="{}"/>', "")
+    assert why(text(root + same), text(root.replace("B", "D") + same)) == []
 
 
 def test_identity_constraints() -> None:

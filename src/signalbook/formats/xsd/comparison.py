@@ -111,11 +111,25 @@ class _Comparison:
                 yield _make_failed_clause(
                     path, "type_abstract", _format_type(old.type), _format_type(new.type), "the type is abstract here"
                 )
-            if old.type.is_simple() or new.type.is_simple():
+            if old.type.is_simple() and new.type.is_simple():
+                yield from self._compare_value_types(old, new, path)
+            elif old.type.is_simple() or new.type.is_simple():
                 yield from self._compare_types(old.type, new.type, path)
             else:
                 yield Clause((ComponentPair("type", old.type, new.type),))
         yield from self._compare_derivations(old, new, path)
+
+    def _compare_value_types(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
+        """Compare the simple types of two elements or attributes. Of a fixed value, only its own text is written."""
+        problems = self._compare_texts(old.type, new.type)
+        if not problems or old.fixed is None:
+            yield from (_make_problem_clause(path, problem) for problem in problems)
+        elif new.type.text_is_valid(old.fixed):
+            message = "the fixed value may have other texts"
+            yield Clause((), make_undecided(path, message, old.fixed, _format_type(new.type)))
+        else:
+            message = f"{old.fixed} may be written, but is not accepted here"
+            yield _make_failed_clause(path, "value_refused", old.fixed, _format_type(new.type), message)
 
     def _compare_fixed(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
         """Compare fixed values and defaults, of elements and of attributes."""
@@ -145,7 +159,7 @@ class _Comparison:
         """Compare the types that ``xsi:type`` may name in place of the declared one."""
         if old.type.name == _ANY_TYPE:
             return
-        reader_types = {part.name: part for part in self._derived[1].get(id(new.type), ())}
+        reader_types = {part.name: part for part in (new.type, *self._derived[1].get(id(new.type), ()))}
         for part in self._derived[0].get(id(old.type), ()):
             self.spend(1)
             if part.abstract or part.is_blocked(old):
@@ -193,7 +207,7 @@ class _Comparison:
         if old.content.mixed and not new.content.mixed:
             message = "text may be written between the elements, but is not accepted here"
             yield _make_failed_clause(path, "mixed_removed", "mixed", None, message)
-        writer_model = models.build_model(old.content, self.spend, strict=False)
+        writer_model = models.build_model(old.content, self.spend, strict=False, is_possible=self._is_possible)
         reader_model = models.build_model(new.content, self.spend, strict=True)
         yield from self._compare_open(old, new, (writer_model, reader_model), path)
         seen: set[object] = set()
@@ -237,18 +251,16 @@ class _Comparison:
                 return list(self._compare_leaves(writer, reader, path))
             case Incomplete(expected):
                 return [_make_incomplete_clause(expected, writer_model, path)]
-            case Unexpected(leaf) if self._is_impossible(leaf):
-                return []
             case Unexpected(leaf, expected, repeated):
                 if writer_model.loosen().is_partial:
                     return [Clause((), make_undecided(path, "an all-group of many elements"))]
                 return [_make_unexpected_clause(leaf, expected, (writer_model, reader_model), path, repeated=repeated)]
 
-    def _is_impossible(self, leaf: Leaf) -> bool:
-        """Return True for a wildcard of the writer that asks for declared elements, of which there are none."""
+    def _is_possible(self, leaf: Leaf) -> bool:
+        """Return False for a wildcard of the writer that asks for declared elements, of which there are none."""
         if leaf.names is None or _find_strictness(leaf) != "strict":
-            return False
-        return not any(leaf.names.allows(name) for name, _ in _list_globals(self.writer.maps.elements))
+            return True
+        return any(leaf.names.allows(name) for name, _ in _list_globals(self.writer.maps.elements))
 
     def _compare_leaves(self, writer: Leaf, reader: Leaf, path: str) -> Iterator[Clause[ComponentPair]]:
         """Yield what may be at one place for the writer and for the reader."""
@@ -348,8 +360,7 @@ class _Comparison:
             yield _make_failed_clause(_find_path(old), "attribute_removed", _format_type(old.type), None, message)
             return
         path = _find_path(new)
-        for problem in self._compare_texts(old.type, new.type):
-            yield _make_problem_clause(path, problem)
+        yield from self._compare_value_types(old, new, path)
         yield from self._compare_fixed(old, new, path)
 
     def _compare_other_attribute(self, new: Any, old: Any, wildcard: Any, name: str) -> Iterator[Clause[ComponentPair]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from xmlschema.validators import XsdAnyElement, XsdGroup
@@ -125,10 +125,11 @@ _States = frozenset[int]
 
 @dataclass(eq=False)
 class ContentModel:
-    """The expressions of one content model; ``start`` is the whole."""
+    """The expressions of one content model; ``start`` is the whole. Wildcards that are not possible are left out."""
 
     spend: Spend
     strict: bool
+    is_possible: Callable[[Leaf], bool]
     _nodes: list[tuple[Any, ...]] = field(default_factory=lambda: [("empty",)])
     _is_nullable: list[bool] = field(default_factory=lambda: [True])
     _node_by_parts: dict[tuple[Any, ...], int] = field(default_factory=lambda: {("empty",): _EMPTY})
@@ -172,7 +173,8 @@ class ContentModel:
 
     def _add_leaf_choice(self, particle: Any) -> int:
         if isinstance(particle, XsdAnyElement):
-            return self._add_leaf(Leaf(particle, "", read_wildcard_names(particle)))
+            leaf = Leaf(particle, "", read_wildcard_names(particle))
+            return self._add_leaf(leaf) if self.is_possible(leaf) else self.add_choice([])
         return self.add_choice(
             [
                 self._add_leaf(Leaf(element, str(element.name)))
@@ -280,17 +282,7 @@ class ContentModel:
         if kind != "all" or len(parts) <= _MAX_ORDERED:
             return self
         start = self.repeat(self.add_choice([inner for inner, _, _ in parts]), 0, None)
-        return ContentModel(
-            self.spend,
-            self.strict,
-            self._nodes,
-            self._is_nullable,
-            self._node_by_parts,
-            self._steps,
-            self.leaves,
-            start,
-            True,
-        )
+        return replace(self, start=start, is_partial=True)
 
     def count(self, node: int, weigh: Callable[[Leaf], tuple[int, int]]) -> tuple[int, float]:
         """Return the least and greatest number of leaves that ``weigh`` counts as one."""
@@ -323,9 +315,11 @@ def _multiply_counts(count: tuple[int, float], least: int, most: int | None) -> 
     return count[0] * least, count[1] * repetitions if count[1] else 0
 
 
-def build_model(group: Any, spend: Spend, *, strict: bool) -> ContentModel:
+def build_model(
+    group: Any, spend: Spend, *, strict: bool, is_possible: Callable[[Leaf], bool] = lambda _: True
+) -> ContentModel:
     """Return the model of a group; ``strict`` leaves out substitutes that may be blocked. Raises ``TooManySteps``."""
-    content_model = ContentModel(spend, strict)
+    content_model = ContentModel(spend, strict, is_possible)
     content_model.start = content_model.add_particle(group)
     return content_model
 

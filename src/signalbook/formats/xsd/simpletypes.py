@@ -21,12 +21,21 @@ _SPACES: Final = ("preserve", "replace", "collapse")
 # Values that are distinguished, or found again, in the whole document.
 _IDENTITIES: Final = frozenset({f"{XS}ID", f"{XS}IDREF", f"{XS}ENTITY"})
 _NAMESPACED: Final = frozenset({f"{XS}QName", f"{XS}NOTATION"})
-# Names are made of the characters of tokens.
-_TOKEN_TYPES: Final = {f"{XS}Name": f"{XS}NMTOKEN", f"{XS}NCName": f"{XS}NMTOKEN", f"{XS}language": f"{XS}NMTOKEN"}
+# Names and languages are made of the characters of tokens, languages also of those of names.
+_NAME, _LANGUAGE, _NMTOKEN = (f"{XS}{name}" for name in ("Name", "language", "NMTOKEN"))
+_WIDER_TYPES: Final = ((_NAME, _NMTOKEN), (_LANGUAGE, _NMTOKEN), (_LANGUAGE, f"{XS}NCName"))
 # Integers that have an exact float, by its type.
 _MAX_EXACT_INTEGERS: Final = {names.XSD_FLOAT: 2**24, names.XSD_DOUBLE: 2**53}
 # Strings differ from these by their white space alone.
 _WHITESPACE_TYPES: Final = frozenset({f"{XS}normalizedString", f"{XS}token"})
+# Texts of many types, what makes other texts of a number or a date, and the most repetitions of a text.
+_EXAMPLES: Final = (
+    "", "a", "A", "ab", "abcde", "a b", "a:b", "_", "a\nb", "é", "0", "1", "-1", "01", "1.0", "1.5", "1e0", "123456789",
+    "INF", "true", "false", "2020-01-01", "2020-01-01Z", "2020-01-01T00:00:00", "12:00:00", "P1D", "P1M", "YWI=",
+    "0aff",
+)  # fmt: skip
+_EXAMPLE_AFFIXES: Final = (("", ""), ("", ".5"), ("", ".0"), ("", "e0"), ("+", ""), ("0", ""), ("", "1"), ("", "Z"))
+_MAX_REPETITIONS: Final = 300
 # What making a text for a pattern costs, and how many characters the texts should have at least.
 _EXAMPLE_STEPS: Final = 200
 _EXAMPLE_CHARS: Final = (0, 1, 2, 4, 8, 16)
@@ -165,15 +174,34 @@ def _find_inherited(builtin: Any, tag: str) -> Any:
 def find_problems(writer: Any, reader: Any, spend: Callable[[int], None]) -> list[SimpleTypeProblem]:
     """Return why a text of ``writer`` may not be accepted or read alike by ``reader``; none if all are."""
     problems = _find_problems(writer, reader, spend, 0)
-    patterns = [pattern for part in _Facets(writer).patterns for pattern in sorted(part)] if problems else []
-    # A pattern may rule out what types and facets allow, so a text has to show that the reasons are true.
-    if not patterns or any(problem.rule in ("undecided", "whitespace_changed") for problem in problems):
+    if not problems or any(problem.rule in ("undecided", "whitespace_changed") for problem in problems):
         return problems
+    old, new = _Facets(writer), _Facets(reader)
+    # Listed values and patterns may rule out what the writer's type allows, and all texts of the writer may match the
+    # reader's pattern or some member of the reader's union. So a text has to show that the reasons are true.
+    if not (old.enumeration or old.patterns or new.patterns or isinstance(new.builtin, XsdUnion)):
+        return problems
+    for text in _make_examples(old, new, spend):
+        spend(1)
+        if writer.text_is_valid(text) and not reader.text_is_valid(text):
+            return problems
+    return [_make_undecided_problem(writer, reader, "no text was found that is refused")]
+
+
+def _make_examples(old: _Facets, new: _Facets, spend: Callable[[int], None]) -> Iterator[str]:
+    """Yield texts of many types, then some for the facets of two types."""
+    bounds = [str(bound) for facets in (old, new) for bound, _ in facets.bounds if bound is not None]
+    listed = old.enumeration or []
+    numbers = [*bounds, *listed[:_MAX_EXAMPLES]]
+    texts = [*_EXAMPLES, *listed, *(start + text + end for text in numbers for start, end in _EXAMPLE_AFFIXES)]
+    yield from texts
+    patterns = [pattern for part in old.patterns for pattern in sorted(part)][:_MAX_EXAMPLES]
     spend(_EXAMPLE_STEPS * len(patterns))
-    examples = (make_example(pattern, chars) for pattern in patterns[:_MAX_EXAMPLES] for chars in _EXAMPLE_CHARS)
-    if any(writer.text_is_valid(text) and not reader.text_is_valid(text) for text in examples if text is not None):
-        return problems
-    return [_make_undecided_problem(writer, reader, "no text of the pattern was found that is refused")]
+    examples = (make_example(pattern, chars) for pattern in patterns for chars in _EXAMPLE_CHARS)
+    yield from (text for text in examples if text is not None)
+    limits = (limit for low, high in (old.lengths, new.lengths) for limit in (low, high + 1))
+    for count in {int(limit) for limit in limits if limit <= _MAX_REPETITIONS}:
+        yield from ((text + space) * count for text in texts for space in ("", " "))
 
 
 def _find_problems(writer: Any, reader: Any, spend: Callable[[int], None], depth: int) -> list[SimpleTypeProblem]:
@@ -211,7 +239,7 @@ def _compare_varieties(old: _Facets, new: _Facets, spend: Callable[[int], None],
             *_compare_values(old, new, same=is_list),
         ]
     if is_list:
-        if not _takes_any_text(new):
+        if not _takes_any_text(new) and new.builtin.name not in _WHITESPACE_TYPES:
             return [_make_changed_problem(old.xsd, new.xsd, "a list need not be such a text")]
         return _compare_as_text(old, new)
     return _compare_atomic(old, new)
@@ -220,9 +248,7 @@ def _compare_varieties(old: _Facets, new: _Facets, spend: Callable[[int], None],
 def _is_one_item(facets: _Facets) -> bool:
     """Return True if no text of an atomic type is empty or has spaces in it."""
     if facets.primitive == names.XSD_STRING:
-        return _is_derived(facets.builtin, f"{XS}NMTOKEN") or facets.builtin.name in _TOKEN_TYPES or _is_derived(
-            facets.builtin, f"{XS}Name"
-        )  # fmt: skip
+        return any(_is_derived(facets.builtin, name) for name in (_NAME, _LANGUAGE, _NMTOKEN))
     return facets.primitive not in ("", names.XSD_ANY_URI, names.XSD_BASE64_BINARY, names.XSD_HEX_BINARY)
 
 
@@ -242,10 +268,10 @@ def _compare_union(old: _Facets, new: _Facets, spend: Callable[[int], None], dep
             _find_problems(member, reader_member, spend, depth + 1) for reader_member in new.builtin.member_types
         ]
         if all(problems_by_member):
+            # Listed texts that one member refuses may be those of another.
+            other_rules = ("type_changed", "value_refused")
             near_reasons = [
-                reasons
-                for reasons in problems_by_member
-                if not any(reason.rule == "type_changed" for reason in reasons)
+                reasons for reasons in problems_by_member if not any(reason.rule in other_rules for reason in reasons)
             ]
             problems += (
                 near_reasons[0]
@@ -276,7 +302,7 @@ def _compare_listed(old: _Facets, new: _Facets, spend: Callable[[int], None]) ->
         rule = "enumeration_narrowed" if new.enumeration is not None else "value_refused"
         message = f"{examples} may be written, but is not accepted here"
         return [SimpleTypeProblem(rule, examples, _format_type(new.xsd), message)]
-    exact = old.primitive == names.XSD_STRING and old.spaces <= new.spaces
+    exact = old.primitive in (names.XSD_STRING, names.XSD_ANY_URI) and old.spaces <= new.spaces
     by_value = old.primitive == new.primitive not in ("", names.XSD_STRING) and old.is_integer >= new.is_integer
     if exact or (by_value and new.patterns == []):
         return []
@@ -340,13 +366,11 @@ def _compare_floats(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
         return [_make_changed_problem(old.xsd, new.xsd, f"a {_format_type(old.xsd)} need not be a number")]
     exact = _MAX_EXACT_INTEGERS[new.primitive]
     (low, _), (high, _) = old.bounds
+    problems = _compare_texts(old, new) + _compare_values(old, new, same=False)
     if not old.is_integer or low is None or high is None or low < -exact or high > exact:
-        return [
-            _make_narrowed_problem(
-                old.xsd, new.xsd, f"a {_format_type(old.xsd)} may have more digits than a {local_name(new.primitive)}"
-            )
-        ]
-    return _compare_texts(old, new) + _compare_values(old, new, same=False)
+        message = f"a {_format_type(old.xsd)} may have more digits than a {local_name(new.primitive)}"
+        problems.append(_make_narrowed_problem(old.xsd, new.xsd, message))
+    return problems
 
 
 def _compare_as_text(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
@@ -372,10 +396,7 @@ def _is_within(old: Any, new: Any) -> bool:
     return (
         new.name in _WHITESPACE_TYPES
         or _is_derived(old, new.name)
-        or any(
-            _is_derived(old, name) and _is_derived(wider_type(old, wider), new.name)
-            for name, wider in _TOKEN_TYPES.items()
-        )
+        or any(_is_derived(old, name) and _is_derived(wider_type(old, wider), new.name) for name, wider in _WIDER_TYPES)
     )
 
 
