@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from copy import deepcopy
 from random import Random
 from typing import Any, Final
@@ -21,6 +21,7 @@ PREDEFINED: Final = [f"{{http://www.w3.org/XML/1998/namespace}}{name}" for name 
 NAMES: Final = ["a", "b", "c", "d", "e"]
 COMPLEX: Final = ["C0", "C1"]
 SIMPLE: Final = ["S0", "S1"]
+ROOTS: Final = ["r", "q"]  # an element for each complex type
 _TEXT_FACETS: Final = ("lengths", "lengths", "pattern", "enumeration")
 _WORDS: Final = ("a", "ab", "abc", "b", "abcd")
 _INTEGERS: Final = ("1", "2", "3", "4", "5", "12")
@@ -44,7 +45,8 @@ TEXTS: Final = [
     *dict.fromkeys(text for _, _, texts in FAMILIES for text in texts),
     "", " a ", "x y z", "abcde", "a:b", "A", "01", "1.0", "1.50", "1.555", "-1", "0", "6", "7", "127", "200", "-129",
     "999", "1234", "12345", "40000", "99999999999", "true", "2020-01-09", "2019-12-31Z", "1 2", "1 2 3 4", "\t",
-    "1e0", "2e0", "3e0", "4e0", "5e0", "a\tb",
+    "1e0", "2e0", "3e0", "4e0", "5e0", "a\tb", "+1", "+4", "2.5", "3.5", "4.5", "5.5", "3.14159265",
+    "abcdef", "abcdefg", "_", "_a", "a_b", "abcdefghi",
 ]  # fmt: skip
 _GROUPS: Final = ("sequence", "choice", "all")
 
@@ -78,7 +80,9 @@ class Maker:
         schema = make("schema", **{"xmlns:xs": XS})
         schema.extend([self.simple(name) for name in SIMPLE])
         schema.extend([self.complex(name, types) for name in COMPLEX])
-        schema.append(make("element", name="r", type="C0"))
+        schema.extend(
+            make("element", name=name, type=type_name) for name, type_name in zip(ROOTS, COMPLEX, strict=True)
+        )
         if self.dice.random() < 0.3:
             schema.append(make("element", name="h", type="xs:int"))
             for name in ("s", "t"):
@@ -89,6 +93,7 @@ class Maker:
                 group = next((node for node in schema.iter() if node.tag in _GROUPS[:2]), None)
                 if group is not None:
                     group.append(make("element", ref="h", minOccurs="0"))
+        _simplify(schema)
         return schema
 
     def type_name(self) -> str:
@@ -175,7 +180,9 @@ class Maker:
         node = make("element", name=name, type=type_name)
         if self.dice.random() < 0.05:
             node.set("nillable", "true")
-        return self.bounded(node, ("?", "*") if type_name in COMPLEX and "*" in kinds else kinds)
+        if type_name in COMPLEX:
+            kinds = [kind for kind in kinds if kind in ("?", "*")]
+        return self.bounded(node, kinds)
 
     def bounded(self, node: Element, kinds: Sequence[str]) -> Element:
         kind = self.dice.choice(kinds)
@@ -197,8 +204,9 @@ class Maker:
         return self.bounded(group, ("",) if depth else ("", "", "", "?", "*", "0,2"))
 
     def wildcard(self) -> Element:
-        space = self.dice.choice(["##other", "urn:x", "##any"])
         process = self.dice.choice(["lax", "skip", "strict"])
+        # In a repeated group the library takes a name for the wildcard that an element has, too.
+        space = self.dice.choice(["##other", "urn:x", *(["##any"] if process == "skip" else [])])
         return make("any", namespace=space, processContents=process, minOccurs="0")
 
     def changed(self, schema: Element) -> Element:
@@ -208,6 +216,7 @@ class Maker:
                    *[self.change_occurrence] * 2, *[self.change_particles] * 2]  # fmt: skip
         for _ in range(self.dice.randint(1, 2)):
             self.dice.choice(changes)(copy)
+        _simplify(copy)
         return copy
 
     def change_type(self, schema: Element) -> None:
@@ -215,6 +224,8 @@ class Maker:
         for node in schema.iter("element"):
             if node.get("name") == name:
                 node.set("type", type_name)
+                if type_name in COMPLEX:
+                    node.set("minOccurs", "0")
 
     def change_simple(self, schema: Element) -> None:
         node = self.dice.choice(schema.findall("simpleType"))
@@ -242,7 +253,7 @@ class Maker:
 
     def change_flag(self, schema: Element) -> None:
         kinds = {"complexType": "mixed", "element": "nillable"}
-        nodes = [node for node in schema.iter() if node.tag in kinds and node.get("name", "r") not in "rhst"]
+        nodes = [node for node in schema.iter() if node.tag in kinds and node.get("name", "r") not in "rqhst"]
         nodes = [node for node in nodes if node.find("simpleContent") is None]
         if nodes:
             node = self.dice.choice(nodes)
@@ -258,7 +269,9 @@ class Maker:
             node = self.dice.choice(nodes)
             # Of groups that may be empty the library wants all repetitions written.
             kinds = ("", "?", "*", "0,2") if id(node) in whole else ("", "?", "*", "+", "2,3", "0,2")
-            self.bounded(node, ("", "?") if id(node) in within_all else kinds)
+            if node.get("type") in COMPLEX:
+                kinds = ("?", "*", "0,2")
+            self.bounded(node, [kind for kind in kinds if kind in ("", "?")] if id(node) in within_all else kinds)
 
     def change_particles(self, schema: Element) -> None:
         """Add, remove or move what is in a group."""
@@ -290,6 +303,19 @@ class Maker:
             node.tag = "choice" if node.tag == "sequence" else "sequence"
 
 
+def _simplify(schema: Element) -> None:
+    """Remove bounds that the library does not count as the specification says."""
+    groups = [group for group in schema.iter() if group.tag in _GROUPS]
+    # In a choice within a group a part may occur too often, unless its least number is its greatest.
+    for part in (part for group in groups for choice in group.iterfind("choice") for part in choice):
+        if part.get("minOccurs", "1") != part.get("maxOccurs", "1"):
+            part.set("maxOccurs", "unbounded")
+    # In a repeated group it takes as many as there may be, and then finds too few for the next time.
+    for part in (part for group in groups if group.get("maxOccurs") != "1" for part in group.iter("element")):
+        if part.get("minOccurs") == "2" and part.get("maxOccurs") == "3":
+            part.set("maxOccurs", "2")
+
+
 def _groups(owner: Element) -> Iterator[Element]:
     return (node for node in owner.iter() if node.tag in _GROUPS)
 
@@ -301,12 +327,22 @@ class Writer:
         self.dice = dice
         self.schema = schema
         self.fitting: dict[int, list[str]] = {}
-        self.left = 0
+        self.left = 0  # how many more elements may have what they need not have
+        self.depth = 0
+        self.most_levels = 0
+        self.density = 0.5  # how often something is written that may be left out
+        self.wanted: Collection[str] = ()
 
-    def document(self) -> Element:
-        """Return a document. Raises ``RecursionError`` if there is no end to what is required."""
-        self.left = 60
-        return self.element(self.schema.elements["r"])
+    def document(self, wanted: Collection[str] = ()) -> Element:
+        """Return a document, likely to have elements and attributes of the names ``wanted``.
+
+        Raises ``RecursionError`` if the document would have no end.
+        """
+        self.wanted = wanted
+        roots = [root for root in self.schema.elements if root in wanted]
+        self.left, self.depth, self.most_levels = 60, 0, self.dice.choice([1, 2, 60])
+        self.density = self.dice.choice([0.2, 0.5, 0.8])
+        return self.element(self.schema.elements[self.dice.choice([*ROOTS, *roots, *roots])])
 
     def element(self, declared: Any) -> Element:
         self.left -= 1
@@ -314,9 +350,13 @@ class Writer:
             raise RecursionError
         node = Element(declared.name)
         xsd = declared.type
+        derived = self.derived(xsd)
+        if derived and self.dice.random() < 0.2:
+            xsd = self.dice.choice(derived)
+            node.set(f"{XSI}type", xsd.name)
         if not xsd.is_simple():
             for name, attribute in xsd.attributes.items():
-                if name and (attribute.use == "required" or self.dice.random() < 0.5):
+                if name and (attribute.use == "required" or self.chance(wanted=name in self.wanted)):
                     node.set(name, attribute.fixed or self.text(attribute.type))
             wildcard = xsd.attributes.get(None)
             if wildcard is not None and wildcard.process_contents == "strict" and self.dice.random() < 0.9:
@@ -328,7 +368,9 @@ class Writer:
             return node
         if not xsd.is_simple():
             if isinstance(xsd.content, XsdGroup):
+                self.depth += 1
                 node.extend(self.group(xsd.content))
+                self.depth -= 1
                 if xsd.content.mixed and self.dice.random() < 0.5:
                     node.text = "text"
                 return node
@@ -336,9 +378,23 @@ class Writer:
         node.text = self.text(xsd)
         return node
 
+    def derived(self, xsd: Any) -> list[Any]:
+        """Return the complex types that ``xsi:type`` may name instead of a type."""
+        complex_types = [part for part in self.schema.types.values() if part.is_complex() and part is not xsd]
+        return [part for part in complex_types if xsd.local_name != "anyType" and part.is_derived(xsd)]
+
+    def chance(self, *, wanted: bool) -> bool:
+        """Return True if something that may be left out is written."""
+        return self.dice.random() < (0.8 if wanted else self.density)
+
     def text(self, xsd: Any) -> str:
         if id(xsd) not in self.fitting:
-            self.fitting[id(xsd)] = [candidate for candidate in TEXTS if xsd.text_is_valid(candidate)]
+            candidates = TEXTS
+            if xsd.is_list():
+                candidates = [*TEXTS, *(" ".join([text] * count) for text in TEXTS for count in range(2, 7))]
+            elif any("decimal" in str(part.root_type.name) for part in getattr(xsd.root_type, "member_types", [xsd])):
+                candidates = [text for text in TEXTS if " " not in text.strip()]  # the library leaves the spaces out
+            self.fitting[id(xsd)] = [candidate for candidate in candidates if xsd.text_is_valid(candidate)]
         return self.dice.choice(self.fitting[id(xsd)] or TEXTS)
 
     def group(self, group: Any) -> list[Element]:
@@ -346,28 +402,48 @@ class Writer:
         for _ in range(self.times(group)):
             parts = list(group)
             if group.model == "choice":
-                parts = [self.dice.choice(parts)] if parts else []
+                wanted = [part for part in parts if self.wanted and self.has_wanted(part)]
+                parts = [self.dice.choice(wanted if wanted and self.dice.random() < 0.5 else parts)] if parts else []
             elif group.model == "all":
                 self.dice.shuffle(parts)
             for part in parts:
                 if isinstance(part, XsdGroup):
                     nodes += self.group(part)
                 elif isinstance(part, XsdAnyElement):
-                    names = [*self.schema.elements] if self.dice.random() < 0.3 else ["{urn:x}q", "{urn:x}a", *NAMES]
-                    for _ in range(self.times(part)):
-                        child = Element(self.dice.choice(names))
-                        child.text = self.dice.choice(TEXTS)
-                        if self.dice.random() < 0.3:
-                            child.attrib.update(dict.fromkeys(self.dice.sample(PREDEFINED, 3), "1 2"))
-                        nodes.append(child)
+                    nodes += [self.any(part) for _ in range(self.times(part))]
                 elif isinstance(part, XsdElement):
                     several = [part, *part.iter_substitutes()]
+                    several += [other for other in several if other.name in self.wanted] * 3
                     nodes += [self.element(self.dice.choice(several)) for _ in range(self.times(part))]
         return nodes
 
+    def any(self, wildcard: Any) -> Element:
+        """Return an element that a wildcard takes, if there is one."""
+        names = [*self.schema.elements]
+        if wildcard.process_contents != "strict":
+            names += ["{urn:x}q", "{urn:x}a", *NAMES]
+        name = self.dice.choice([name for name in names if wildcard.is_matching(name)] or NAMES)
+        if wildcard.process_contents != "skip" and name in self.schema.elements:
+            return self.element(self.schema.elements[name])
+        node = Element(name)
+        node.text = self.dice.choice(TEXTS)
+        if self.dice.random() < 0.3:
+            node.attrib.update(dict.fromkeys(self.dice.sample(PREDEFINED, 3), "1 2"))
+        return node
+
+    def has_wanted(self, particle: Any) -> bool:
+        if isinstance(particle, XsdGroup):
+            return any(map(self.has_wanted, particle))
+        return isinstance(particle, XsdElement) and (
+            particle.name in self.wanted or any(part.name in self.wanted for part in particle.iter_substitutes())
+        )
+
     def times(self, particle: Any) -> int:
         least = int(particle.min_occurs)
-        if self.left < 0:
+        if self.left < 0 or self.depth > self.most_levels:
             return least
-        most = least + self.dice.choice([1, 2, 2, 4])
-        return self.dice.randint(least, most if particle.max_occurs is None else min(most, int(particle.max_occurs)))
+        if least == 0 and not self.chance(wanted=self.has_wanted(particle)):
+            return 0
+        most = least + self.dice.randint(1, 4)
+        most = most if particle.max_occurs is None else min(most, int(particle.max_occurs))
+        return self.dice.randint(min(max(least, 1), most), most)
