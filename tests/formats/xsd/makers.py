@@ -268,7 +268,7 @@ class Maker:
         if nodes:
             node = self.dice.choice(nodes)
             # Of groups that may be empty the library wants all repetitions written.
-            kinds = ("", "?", "*", "0,2") if id(node) in whole else ("", "?", "*", "+", "2,3", "0,2")
+            kinds: tuple[str, ...] = ("", "?", "*", "0,2") if id(node) in whole else ("", "?", "*", "+", "2,3", "0,2")
             if node.get("type") in COMPLEX:
                 kinds = ("?", "*", "0,2")
             self.bounded(node, [kind for kind in kinds if kind in ("", "?")] if id(node) in within_all else kinds)
