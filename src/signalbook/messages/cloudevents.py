@@ -56,7 +56,7 @@ REQUIRED: Final = ("specversion", "id", "source", "type")
 _REQUIRED_NAMES: Final = frozenset(REQUIRED)
 CORE: Final = frozenset((*REQUIRED, "subject", "time", "dataschema", "datacontenttype"))
 
-_ATTRIBUTE_NAME: Final = re.compile(r"[a-z0-9]+", re.ASCII)
+ATTRIBUTE_NAME: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 _FORBIDDEN: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
     + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0x110000, 0x10000))
@@ -156,7 +156,7 @@ def _check_characters(name: str, value: str) -> str:
 
 
 def _check_name(name: str, _: object) -> str:
-    if _ATTRIBUTE_NAME.fullmatch(name) is None:
+    if ATTRIBUTE_NAME.fullmatch(name) is None:
         return "is no attribute name: only lower-case letters and digits are"
     return "is no attribute name: it is reserved" if name == "data" else ""
 

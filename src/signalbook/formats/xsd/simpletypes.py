@@ -301,7 +301,7 @@ def _compare_listed(old: _Facets, new: _Facets, spend: Callable[[int], None]) ->
         examples = ", ".join(text[:50] for text in refused[:_MAX_EXAMPLES])
         rule = "enumeration_narrowed" if new.enumeration is not None else "value_refused"
         message = f"{examples} may be written, but is not accepted here"
-        return [SimpleTypeProblem(rule, examples, _format_type(new.xsd), message)]
+        return [SimpleTypeProblem(rule, examples, _name_type(new.xsd), message)]
     exact = old.primitive in (names.XSD_STRING, names.XSD_ANY_URI) and old.spaces <= new.spaces
     by_value = old.primitive == new.primitive not in ("", names.XSD_STRING) and old.is_integer >= new.is_integer
     if exact or (by_value and new.patterns == []):
@@ -320,15 +320,13 @@ def _compare_atomic(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
     ):
         return _compare_as_text(old, new)
     if old.primitive != new.primitive and not takes_any_text:
-        return [
-            _make_changed_problem(old.xsd, new.xsd, f"a {_format_type(old.xsd)} need not be a {_format_type(new.xsd)}")
-        ]
+        return [_make_changed_problem(old.xsd, new.xsd, f"a {_name_type(old.xsd)} need not be a {_name_type(new.xsd)}")]
     if old.primitive == names.XSD_DECIMAL:
         if new.is_integer and not old.is_integer:
             return [_make_narrowed_problem(old.xsd, new.xsd, "decimals may have a point, integers may not")]
     elif not takes_any_text and not _is_within(old.builtin, new.builtin):
         return [
-            _make_narrowed_problem(old.xsd, new.xsd, f"a {_format_type(old.xsd)} need not be a {_format_type(new.xsd)}")
+            _make_narrowed_problem(old.xsd, new.xsd, f"a {_name_type(old.xsd)} need not be a {_name_type(new.xsd)}")
         ]
     elif _find_identity_type(old.builtin) != _find_identity_type(new.builtin):
         why = "identifiers and references to them are checked in the whole document"
@@ -363,12 +361,12 @@ def _compare_floats(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
     if old.primitive == names.XSD_FLOAT:
         return _compare_texts(old, new) + _compare_values(old, new, same=False)
     if old.primitive not in (names.XSD_DECIMAL, names.XSD_DOUBLE):
-        return [_make_changed_problem(old.xsd, new.xsd, f"a {_format_type(old.xsd)} need not be a number")]
+        return [_make_changed_problem(old.xsd, new.xsd, f"a {_name_type(old.xsd)} need not be a number")]
     exact = _MAX_EXACT_INTEGERS[new.primitive]
     (low, _), (high, _) = old.bounds
     problems = _compare_texts(old, new) + _compare_values(old, new, same=False)
     if not old.is_integer or low is None or high is None or low < -exact or high > exact:
-        message = f"a {_format_type(old.xsd)} may have more digits than a {local_name(new.primitive)}"
+        message = f"a {_name_type(old.xsd)} may have more digits than a {local_name(new.primitive)}"
         problems.append(_make_narrowed_problem(old.xsd, new.xsd, message))
     return problems
 
@@ -378,7 +376,7 @@ def _compare_as_text(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
     if new.patterns or new.enumeration is not None or new.assertions or new.lengths != (0, float("inf")):
         return [
             _make_changed_problem(
-                old.xsd, new.xsd, f"the text of a {_format_type(old.xsd)} need not be one that is accepted here"
+                old.xsd, new.xsd, f"the text of a {_name_type(old.xsd)} need not be one that is accepted here"
             )
         ]
     return []
@@ -491,27 +489,27 @@ def _is_inside(old: _Facets, new: _Facets, side: int) -> bool:
 
 
 def _format_both(old: _Facets, new: _Facets) -> tuple[str, str]:
-    return _format_type(old.xsd), _format_type(new.xsd)
+    return _name_type(old.xsd), _name_type(new.xsd)
 
 
 def _make_changed_problem(old: Any, new: Any, why: str) -> SimpleTypeProblem:
-    return SimpleTypeProblem("type_changed", _format_type(old), _format_type(new), why)
+    return SimpleTypeProblem("type_changed", _name_type(old), _name_type(new), why)
 
 
 def _make_narrowed_problem(old: Any, new: Any, why: str) -> SimpleTypeProblem:
-    return SimpleTypeProblem("type_narrowed", _format_type(old), _format_type(new), why)
+    return SimpleTypeProblem("type_narrowed", _name_type(old), _name_type(new), why)
 
 
 def _make_undecided_problem(old: Any, new: Any, why: str) -> SimpleTypeProblem:
     message = f"it could not be shown that all that may be written is accepted: {why}"
-    return SimpleTypeProblem("undecided", _format_type(old), _format_type(new), message)
+    return SimpleTypeProblem("undecided", _name_type(old), _name_type(new), message)
 
 
-def _format_type(xsd: Any) -> str:
+def _name_type(xsd: Any) -> str:
     """Return a type as text for people."""
     if xsd.local_name:
         return str(xsd.local_name)
     top = list(_list_chain(xsd))[-1]
     if isinstance(top, XsdUnion):
         return "union"
-    return f"list of {_format_type(top.item_type)}" if isinstance(top, XsdList) else f"restricted {top.local_name}"
+    return f"list of {_name_type(top.item_type)}" if isinstance(top, XsdList) else f"restricted {top.local_name}"

@@ -8,7 +8,6 @@ case (K-20).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -28,7 +27,7 @@ from signalbook.messages.bindings.options import (
     require_single_value,
 )
 from signalbook.messages.bindings.outgoing import regroup
-from signalbook.messages.cloudevents import REQUIRED, Attribute, CloudEvent, format_attribute
+from signalbook.messages.cloudevents import ATTRIBUTE_NAME, REQUIRED, Attribute, CloudEvent, format_attribute
 from signalbook.messages.definitions.properties import Property, PropertyError
 from signalbook.messages.message import Message
 from signalbook.values import Finding, JSONObject
@@ -36,8 +35,6 @@ from signalbook.values import Finding, JSONObject
 V3: Final = "MQTT/3.1.1"
 V5: Final = "MQTT/5.0"
 _ATTRIBUTE_PREFIX: Final = "user_properties."
-# Other user properties stand among the attributes, which have no prefix of their own.
-_ATTRIBUTE_NAME: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 _RULES_3: Final = {"topic_name": outgoing.topic, "qos": outgoing.number, "retain": outgoing.truth}
 _RULES_5: Final = {
     **_RULES_3, "payload_format_indicator": outgoing.number, "message_expiry_interval": outgoing.number,
@@ -133,9 +130,10 @@ class Mqtt5Binding(Mqtt3Binding):
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
         """The user properties that have names of attributes; the content type is ``datacontenttype``."""
         attributes: dict[str, Attribute] = {
+            # Other user properties stand among the attributes, which have no prefix of their own.
             name[len(_ATTRIBUTE_PREFIX) :]: require_single_value(name, occurrences)
             for name, occurrences in values.items()
-            if name.startswith(_ATTRIBUTE_PREFIX) and _ATTRIBUTE_NAME.fullmatch(name[len(_ATTRIBUTE_PREFIX) :])
+            if name.startswith(_ATTRIBUTE_PREFIX) and ATTRIBUTE_NAME.fullmatch(name[len(_ATTRIBUTE_PREFIX) :])
         }
         if message.content_type:
             attributes["datacontenttype"] = message.content_type

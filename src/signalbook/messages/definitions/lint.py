@@ -17,7 +17,7 @@ from signalbook.formats.base import parse_media_type
 from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.bindings.options import parse_named_items
 from signalbook.messages.bindings.outgoing import TOKEN
-from signalbook.messages.cloudevents import MEDIA_TYPE, REQUIRED
+from signalbook.messages.cloudevents import ATTRIBUTE_NAME, MEDIA_TYPE, REQUIRED
 from signalbook.messages.definitions.normalise import (
     ALIASES,
     CLOUDEVENTS,
@@ -43,7 +43,6 @@ from signalbook.messages.payloads.content import is_content_type, same_content_t
 from signalbook.messages.uritemplates import is_template
 from signalbook.values import JSON, Finding, JSONObject, Severity
 
-_ATTRIBUTE_NAME: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 _NAME_AND_VERSION: Final = re.compile(r"[^/\s]+/\S+")
 _ALIKE: Final = 0.85
 _PROTOCOL: Final = re.compile(r"[^/\s]+(/\S+)?")
@@ -235,7 +234,7 @@ def _check_metadata(definition: JSONObject) -> Iterator[Finding]:
         return
     for name, entry in metadata.items():
         path = f"envelopemetadata.{name}"
-        if not _ATTRIBUTE_NAME.fullmatch(name) or name == "data":
+        if not ATTRIBUTE_NAME.fullmatch(name) or name == "data":
             yield finding(path, "name", f"{name!r} is no name of a CloudEvents attribute")
         yield from lint_property(path, entry)
         yield from _check_core_attribute(name, path, entry)

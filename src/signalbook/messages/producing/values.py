@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from signalbook.messages.cloudevents import ATTRIBUTE_NAME
 from signalbook.messages.definitions.definition import CompiledDefinition, names_schema
 from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Context, Property, compile_property
 from signalbook.messages.uritemplates import Template, TemplateError
@@ -175,9 +175,6 @@ def shorten_name(declared: Property) -> str:
     return declared.path.removeprefix(ENVELOPE)
 
 
-_ATTRIBUTE_NAME: Final = re.compile(r"[a-z0-9]+", re.ASCII)
-
-
 def by_path(
     properties: Iterable[Property], overrides: Mapping[str, Any], definition: CompiledDefinition
 ) -> tuple[dict[str, Any], list[Finding]]:
@@ -223,4 +220,4 @@ def _can_have(path: str, definition: CompiledDefinition) -> bool:
     """Return True if a message of the definition may have a property that is not declared."""
     if path.startswith(OPTIONS):
         return bool(definition.protocol)
-    return definition.is_event and _ATTRIBUTE_NAME.fullmatch(path.removeprefix(ENVELOPE)) is not None
+    return definition.is_event and ATTRIBUTE_NAME.fullmatch(path.removeprefix(ENVELOPE)) is not None
