@@ -319,6 +319,22 @@ def test_types_available_to_xsi_type_are_compared() -> None:
     assert why(text(root + same), text(root.replace("B", "D") + same)) == []
 
 
+@pytest.mark.parametrize(
+    "root",
+    ['<xs:element name="r" type="xs:anyType"/>', of(seq('<xs:any processContents="lax"/>'))],
+)
+def test_types_available_to_xsi_type_in_any_content_are_compared(root: str) -> None:
+    """A document may name a type that no element has."""
+    kind = '<xs:complexType name="T"><xs:sequence><xs:element name="a" type="xs:{}"/></xs:sequence></xs:complexType>'
+    assert why(text(root + kind.format("byte")), text(root + kind.format("int"))) == []
+    assert {rule for _, rule in why(text(root + kind.format("int")), text(root + kind.format("byte")))} == {
+        "minimum_increased", "maximum_decreased",
+    }  # fmt: skip
+    assert why(text(root + kind.format("int")), text(root)) == [("T", "derived_type_removed")]
+    abstract = kind.replace("name=", 'abstract="true" name=', 1)
+    assert why(text(root + abstract.format("int")), text(root)) == []
+
+
 def test_identity_constraints() -> None:
     def keyed(constraint: str, prefix: str = "t") -> SchemaText:
         body = of(seq(element("a", occurs="*"))).replace("</xs:element>", f"{constraint}</xs:element>")

@@ -68,6 +68,11 @@ def _list_own_types(schema: Any) -> list[Any]:
     return [part for part in schema.types.values() if part.schema is schema]
 
 
+def _list_complex_types(schema: Any) -> list[Any]:
+    """Return the named complex types of a schema and of those that it imports."""
+    return [part for part in schema.maps.types.values() if not part.is_simple() and not part.name.startswith(XS)]
+
+
 class _Comparison:
     """Finds the clauses of questions."""
 
@@ -320,7 +325,7 @@ class _Comparison:
                     yield _make_failed_clause(*_describe_opened(attribute))
 
     def _compare_lax(self) -> Iterator[Clause[ComponentPair]]:
-        """Yield the clauses for a place with any content: top-level declarations must match."""
+        """Yield the clauses for a place with any content: top-level declarations and named types must match."""
         for name, element in _list_globals(self.reader.maps.elements):
             self.spend(1)
             declared = self.writer.maps.elements.get(name)
@@ -334,6 +339,18 @@ class _Comparison:
             yield from (_make_problem_clause(_find_path(attribute), problem) for problem in problems)
             if declared is None and not _is_any_text(attribute.type):
                 yield _make_failed_clause(*_describe_opened(attribute))
+        for part in _list_complex_types(self.writer):
+            self.spend(1)
+            if part.abstract:
+                continue
+            reader_type = self.reader.maps.types.get(part.name)
+            if reader_type is not None and not reader_type.abstract:
+                yield Clause((ComponentPair("type", part, reader_type),))
+            else:
+                message = f"xsi:type may name the type {local_name(part.name)} in any content, but it cannot be read"
+                yield _make_failed_clause(
+                    _find_path(part), "derived_type_removed", local_name(part.name), None, message
+                )
 
     def _compare_attributes(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
         written, read = ({} if xsd.is_simple() else xsd.attributes for xsd in (old, new))
@@ -516,9 +533,7 @@ def _is_any_text(xsd: Any) -> bool:
 def _index_derived(schema: Any) -> dict[int, list[Any]]:
     """Return the named complex types derived from each type, nearer or farther."""
     derived: dict[int, list[Any]] = {}
-    for part in schema.maps.types.values():
-        if part.is_simple() or part.name.startswith(XS):
-            continue
+    for part in _list_complex_types(schema):
         base, depth = part.base_type, 0
         while base is not None and base.name != _ANY_TYPE and depth < MAX_STEPS:
             derived.setdefault(id(base), []).append(part)
