@@ -37,6 +37,7 @@ def before(store_url: str) -> dict[str, Any]:
     return answers
 
 
+@pytest.mark.merge
 def test_a_database_of_the_version_before_shows_the_same(
     before: dict[str, Any], store_url: str, tmp_path: Path
 ) -> None:

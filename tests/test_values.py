@@ -104,6 +104,7 @@ def test_values_are_counted_in_pieces(monkeypatch: pytest.MonkeyPatch, piece: in
         parse_json(text, max_values=6)
 
 
+@pytest.mark.merge
 def test_counting_values_takes_no_memory_for_each_string() -> None:
     text = b"[" + b'"abc", ' * 1_000_000 + b"1]"
     tracemalloc.start()

@@ -130,6 +130,7 @@ def test_a_body_with_too_many_values(serve: Serve, method: str, path: str, count
     store.close()
 
 
+@pytest.mark.merge
 def test_a_document_with_too_many_values(serve: Serve) -> None:
     """The document is not a schema and is returned in base64 instead of as millions of values."""
     content = b"[%b[]]" % (b"[]," * 1_000_000)

@@ -66,6 +66,7 @@ def bind(schema: str, message: str) -> dict[str, str]:
     return {**groups, **subjects, **fixed, **messages, "schemas": schema, "versions": "1"}
 
 
+@pytest.mark.merge
 @pytest.mark.parametrize("name", NAMES)
 def test_no_read_fails(client: Client, sqlite_store: Callable[[], Store], name: str) -> None:
     engine = Engine(sqlite_store(), settings=Settings(model="default"))

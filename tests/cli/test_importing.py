@@ -358,6 +358,7 @@ SAMPLES = [
 ]  # fmt: skip
 
 
+@pytest.mark.merge
 @pytest.mark.parametrize("names", SAMPLES, ids=lambda names: names[0])
 def test_real_documents_survive_a_lenient_round_trip(
     cli: Cli, sample_file: Callable[[str], Path], names: list[str]

@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import jinja2
+import pytest
 import yaml
 from hypothesis import HealthCheck, example, given, settings
 from tests.codegen.conftest import Make
@@ -38,6 +39,7 @@ def column_by_name(source: dict[str, Any], identifier: str) -> dict[str, Any]:
     return {entry["name"]: entry for entry in table["columns"]}
 
 
+@pytest.mark.merge
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=texts())
 @example(texts=[*HOSTILE])

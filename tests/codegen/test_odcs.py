@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 import jsonschema_rs
+import pytest
 import yaml
 from hypothesis import HealthCheck, example, given, settings
 from tests.codegen.conftest import Make
@@ -42,6 +43,7 @@ def test_columns(make: Make) -> None:
     assert (rides["fare"], rides["at"], rides["tags"], rides["_landed_at"]) == ("number", "time", "object", "timestamp")
 
 
+@pytest.mark.merge
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=texts())
 @example(texts=[*HOSTILE])

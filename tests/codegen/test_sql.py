@@ -60,6 +60,7 @@ def test_times_are_in_microseconds_for_trino(make: Make) -> None:
     assert '"at" TIME(6)' in text
 
 
+@pytest.mark.merge
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=texts())
 @example(texts=[*HOSTILE])

@@ -118,6 +118,7 @@ def written() -> list[tuple[Any, str]]:
     return list(zip(written_schemas, ran.stdout.splitlines(), strict=True))
 
 
+@pytest.mark.merge
 def test_schema_has_the_text_of_java(written: list[tuple[Any, str]]) -> None:
     for schema, text in written:
         assert json.dumps(rewrite_schema(schema), separators=(",", ":")) == json.dumps(

@@ -260,6 +260,7 @@ def test_the_reading_tier_only_reads(transport: InProcess, broken: Broken) -> No
     assert outcomes["entities-group-create"] == (CaseOutcome.SKIPPED, "writes (--tier write)")
 
 
+@pytest.mark.merge
 def test_the_servers_own_model(calm: InProcess) -> None:
     """The cases use, without permission to change the model, types of the server that have no required attributes."""
     outcomes = run_all(calm, Options(writes=True))

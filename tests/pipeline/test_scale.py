@@ -133,6 +133,7 @@ def calls(folder: Path, types: int, members: int) -> int:
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
+@pytest.mark.merge
 def test_cost_of_a_table_does_not_depend_on_its_columns(tmp_path: Path) -> None:
     """Columns, their types and what decodes them are made once: on a slow machine that is all of a small batch."""
     narrow, broad = calls(tmp_path, 12, 10), calls(tmp_path, 12, 300)

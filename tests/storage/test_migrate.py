@@ -351,6 +351,7 @@ def test_a_newer_schema_is_left_alone(store_url: str, database: Connection, revi
         open_store(store_url)
 
 
+@pytest.mark.merge
 def test_programs_can_open_a_new_database_concurrently(store_url: str) -> None:
     command = [sys.executable, "-c", OPEN, store_url]
     programs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]

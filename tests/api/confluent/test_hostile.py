@@ -52,6 +52,7 @@ def test_endless_texts_are_rejected(light: Api, kind: str, text: str, message: s
     assert light.get("/subjects") == []
 
 
+@pytest.mark.merge
 def test_too_many_types_are_rejected(light: Api) -> None:
     """An Avro schema of 10 MB with too many types is rejected."""
     fields = [{"name": f"f{n}", "type": "int", "doc": "x" * 170} for n in range(50_001)]
@@ -66,6 +67,7 @@ def test_too_many_types_are_rejected(light: Api) -> None:
     assert light.register("j", text, schemaType="JSON")["id"] == 1
 
 
+@pytest.mark.merge
 def test_ten_thousand_references(api: Api) -> None:
     schemas = {
         f"s{n}": {"versions": {"1": {"format": "Avro/1.11", "schema": json.loads(record(f"R{n}"))}}} for n in range(150)

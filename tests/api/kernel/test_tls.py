@@ -129,6 +129,7 @@ def client(files: Files, certificate: trustme.LeafCert | None = None) -> httpx.C
     return httpx.Client(verify=context, timeout=60)
 
 
+@pytest.mark.merge
 def test_server_speaks_tls(files: Files) -> None:
     """Also after SIGHUP with a new certificate, and with one that cannot be used."""
     policy = {"rules": [{"who": ["subject:root"], "role": "administrator"}, {"who": ["subject:ann"], "role": "reader"}]}

@@ -47,6 +47,7 @@ def template(path: str) -> str:
     return f"{resolved_path}$details" if path.endswith("$details") and "/notes/" not in path else resolved_path
 
 
+@pytest.mark.merge
 @pytest.mark.parametrize("model", [builtin("default"), builtin("empty"), MODEL], ids=["default", "empty", "files"])
 def test_document_is_valid_openapi(model: Any) -> None:
     available = {name: {"mutable": True} for name in ("entities", "capabilities", "modelsource", "model", "export")}

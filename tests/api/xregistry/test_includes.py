@@ -126,6 +126,7 @@ def test_bodies_of_another_shape(client: Client, body: Any) -> None:
     assert answer.status_code in (200, 400)
 
 
+@pytest.mark.merge
 def test_many_includes_are_bounded(client: Client, pages: Pages) -> None:
     pages.documents.update({f"/{number}.json": {"$include": f"{number + 1}.json"} for number in range(100)})
     client.refused("PUT", "/modelsource", "model_error", json=model(f"{pages.url}/0.json"))

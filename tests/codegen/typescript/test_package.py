@@ -77,6 +77,7 @@ def run(project: tuple[Path, suite.Names]) -> Iterator[suite.Run]:
         yield answers
 
 
+@pytest.mark.merge
 def test_code_is_formatted_by_prettier(project: tuple[Path, suite.Names]) -> None:
     """Apart from what a formatter does with lines that have no place to be broken at."""
     command = str(MODULES / "prettier" / "bin" / "prettier.cjs"), "--print-width=120", "--list-different"

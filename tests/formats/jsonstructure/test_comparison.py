@@ -345,6 +345,7 @@ def test_single_edits(place: list[str], value: JSON, backward: str | None, forwa
         assert [rule for _, rule in why(after, ORDER, direction)] == ([broken] if broken else [])
 
 
+@pytest.mark.merge
 def test_hostile_documents_end_soon() -> None:
     """Unions of all types in all types: the pairs are many, but not more than the square."""
     names = [f"T{at}" for at in range(50)]

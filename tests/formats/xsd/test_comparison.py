@@ -440,6 +440,7 @@ def test_single_edits(before: str, after: str, backward: str | None, forward: st
     check(text(ORDER), text(ORDER.replace(before, after, 1)), backward, forward)
 
 
+@pytest.mark.merge
 def test_hostile_schemas_end_soon() -> None:
     """Ranges in ranges, many all-groups' orders, and many types in each other."""
     nested = A

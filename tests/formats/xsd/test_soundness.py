@@ -6,6 +6,7 @@ from collections import Counter
 from random import Random
 from xml.etree.ElementTree import Element, tostring
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
@@ -40,6 +41,7 @@ def outcome(dice: Random, reader: Element, writer: Element, documents_made: int 
     return "compatible"
 
 
+@pytest.mark.merge
 @settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=examples(60))
 @given(st.randoms(use_true_random=False))
 def test_compatible_change_has_no_counterexample(dice: Random) -> None:
@@ -50,6 +52,7 @@ def test_compatible_change_has_no_counterexample(dice: Random) -> None:
         assert not outcome(dice, reader, writer).startswith("unsound")
 
 
+@pytest.mark.merge
 def test_enough_pairs_are_compatible() -> None:
     """The test above says something."""
     outcomes: Counter[str] = Counter()
