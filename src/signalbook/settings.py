@@ -39,8 +39,7 @@ class Settings:
     base_url: str = _setting("", "Public URL of the registry root; empty takes scheme and host of each request.")
     allow_hosts: tuple[str, ...] = _setting(
         (),
-        "Host names that requests may be for where the server listens on loopback, beside localhost and that of "
-        "base_url.",
+        "Host names accepted in requests to a server on loopback, besides localhost and the host of base_url.",
     )
     allow_origins: tuple[str, ...] = _setting(
         (), "Origins (https://HOST or https://HOST:PORT) of web pages that may write; all pages may read."
@@ -59,24 +58,28 @@ class Settings:
         "What to do with a document that is incompatible with the one it replaces: off, warn or reject.",
     )
     default_compatibility: str = _setting(
-        "", "Rule of compatibility of new schemas that state none, such as backward; empty gives them none."
+        "", "Compatibility rule of new schemas that state none, such as backward; empty gives them none."
     )
     workers: int = _setting(1, "Server processes.")
     threads: int = _setting(8, "Threads in a server process that run requests.")
     max_body_bytes: int = _setting(64 * 1024 * 1024, "Largest request body accepted, in bytes.")
-    max_response_bytes: int = _setting(256 * 1024 * 1024, "Largest response built, in bytes; beyond it: too_large.")
-    page_size: int = _setting(0, "Members of a collection on a page if a request names no limit; 0 shows all.")
-    max_page_size: int = _setting(10_000, "Most members of a collection on a page, whatever limit a request names.")
+    max_response_bytes: int = _setting(
+        256 * 1024 * 1024, "Largest response, in bytes; a larger one is the error too_large."
+    )
+    page_size: int = _setting(0, "Members of a collection per page when a request has no limit; 0 shows all.")
+    max_page_size: int = _setting(10_000, "Most members of a collection per page, whatever limit a request has.")
     max_depth: int = _setting(64, "Deepest nesting of objects and arrays accepted in JSON.")
     max_json_values: int = _setting(
         1_000_000, "Most values (members of objects and arrays) accepted in a JSON body; each takes some 100 bytes."
     )
     max_work: int = _setting(
         100_000_000,
-        "Most steps (bytes read, parts compared) that checking the documents of a write may take; beyond it: "
-        "too_complex; 0 is no limit.",
+        "Most steps (bytes read, parts compared) to check the documents of a write; more is the error too_complex; "
+        "0 is no limit.",
     )
-    work_timeout: float = _setting(60.0, "Seconds that may take; beyond it: server_busy; 0 is no limit.")
+    work_timeout: float = _setting(
+        60.0, "Seconds that this check may take; longer is the error server_busy; 0 is no limit."
+    )
     request_timeout: float = _setting(60.0, "Seconds a request may wait for a database lock before server_busy.")
     body_timeout: float = _setting(60.0, "Seconds a request body may take to arrive.")
     answer_timeout: float = _setting(600.0, "Seconds a client may take to read a large response.")
@@ -93,17 +96,15 @@ class Settings:
     max_entity_bytes: int = _setting(1 << 20, "Most bytes of an entity's attributes, as JSON and without its document.")
     max_group_resources: int = _setting(0, "Most Resources in a Group, not counting their Versions; 0 is no limit.")
     max_group_versions: int = _setting(0, "Most Versions in a Group, of all its Resources together; 0 is no limit.")
-    max_group_bytes: int = _setting(
-        0, "Most bytes of documents in a Group, those of each Version for itself; 0 is no limit."
-    )
+    max_group_bytes: int = _setting(0, "Most bytes of documents in a Group, summed over all Versions; 0 is no limit.")
     max_pipelines: int = _setting(1000, "Most pipelines that may report their batches.")
     max_reports: int = _setting(1000, "Reports kept for each pipeline, newest first.")
     max_subscriptions: int = _setting(10_000, "Most subscriptions.")
     allow_sinks: tuple[str, ...] = _setting(
-        (), "Hosts (HOST or HOST:PORT) and networks (CIDR) that events may be delivered to, beside public addresses."
+        (), "Hosts (HOST or HOST:PORT) and networks (CIDR) that may receive events, besides public addresses."
     )
     sink_consent: str = _setting(
-        "required", "Whether webhooks have to consent to deliveries (OPTIONS) first: required or assumed."
+        "required", "Whether webhooks must first consent to deliveries (OPTIONS): required or assumed."
     )
     sink_timeout: float = _setting(10.0, "Seconds a sink may take for each response, connecting included.")
     sink_folder: str = _setting("", "Folder for file sinks (file:NAME); without one they are refused.")
@@ -119,9 +120,9 @@ class Settings:
         "default", "Schema group that is the default context of the Confluent-compatible API."
     )
     confluent_port: int = _setting(
-        0, "Port whose root is the Confluent-compatible API, for clients that look at the root only; 0 is none."
+        0, "Port with the Confluent-compatible API at its root, for clients that need it there; 0 is none."
     )
-    ui: str = _setting("on", "Whether the explorer, pages for people, is served at /ui: on or off.")
+    ui: str = _setting("on", "Whether the explorer is served at /ui: on or off.")
     follow: tuple[str, ...] = _setting(
         (), "Registries to copy from: URL, URL#XID for a part, URL#XID=NAME for a group under another name."
     )
@@ -135,10 +136,10 @@ class Settings:
         (), "Authorities (URLs) that copies from followed registries may claim; empty allows any."
     )
     access: str = _setting(
-        "", "Who may do what: open lets everybody do everything; empty holds to the policy, if there is one."
+        "", "Who may do what: open allows everything to everybody; empty applies the policy, if there is one."
     )
     access_file: str = _setting(
-        "", "JSON or YAML file that is the access policy, instead of the one stored by PUT /access."
+        "", "JSON or YAML file with the access policy, used instead of the one stored by PUT /access."
     )
     copies: str = _setting("accept", "What to do with copies that replication writes here: accept or refuse.")
     audit: str = _setting(
@@ -150,23 +151,27 @@ class Settings:
     )
     audit_reads: str = _setting("off", "Whether reads are written to audit_log, too: on or off. They are never stored.")
     limits: str = _setting(
-        "auto", "Whether callers are held to the limits: on, off, or auto, which is on where access is configured."
+        "auto", "Whether the limits on callers apply: on, off, or auto, which is on where access is configured."
     )
     limit_requests: int = _setting(
         2000, "Requests a second of each identity or anonymous address; ten times as many at once; 0 is no limit."
     )
-    limit_writes: int = _setting(1000, "Writes among them; ten times as many at once; 0 is no limit.")
+    limit_writes: int = _setting(
+        1000, "Writes a second of each identity or anonymous address; ten times as many at once; 0 is no limit."
+    )
     limit_reads: int = _setting(
-        6, "Reads of many entities that one identity may have under way; others of it wait; 0 is no limit."
+        6, "Reads of many entities that one identity may run at the same time; further ones wait; 0 is no limit."
     )
     limit_logins: int = _setting(
         20,
-        "Failed logins from an address, or of a name, before each one costs a wait that doubles; 0 is no limit.",
+        "Failed logins of an address or a name before each further one doubles a waiting time; 0 is no limit.",
     )
     oidc_issuers: tuple[str, ...] = _setting(
-        (), "Issuers (URLs, exactly as they call themselves) whose JWTs are taken as bearer tokens."
+        (), "Issuers whose JWTs are accepted as bearer tokens: the exact URLs in their iss claim."
     )
-    oidc_audience: tuple[str, ...] = _setting((), "Audiences of which a JWT has to name one: what the issuer calls us.")
+    oidc_audience: tuple[str, ...] = _setting(
+        (), "Names of this server at the issuer; a JWT must have one of them as its audience."
+    )
     oidc_algorithms: tuple[str, ...] = _setting(
         ("RS256", "ES256", "PS256", "EdDSA"), "Algorithms that a JWT may be signed with."
     )
@@ -179,26 +184,26 @@ class Settings:
         "on",
         "How people log in to the explorer: on (at login_issuer and with API tokens), issuer, tokens, or off.",
     )
-    login_issuer: str = _setting("", "Issuer at which they log in, one of oidc_issuers; empty takes the first.")
-    login_client_id: str = _setting("", "Client id by which that issuer knows this server, for the code flow.")
+    login_issuer: str = _setting("", "Issuer at which people log in, one of oidc_issuers; empty takes the first.")
+    login_client_id: str = _setting("", "Client id of this server at that issuer, for the code flow.")
     login_client_secret: str = _setting(
-        "", "Secret of that client, or file:PATH of a file that has it; empty for a public client."
+        "", "Secret of that client, or file:PATH with the secret; empty for a public client."
     )
-    login_scope: str = _setting("openid profile", "Scope that the code flow asks for; it has openid.")
+    login_scope: str = _setting("openid profile", "Scope that the code flow asks for; it must contain openid.")
     session_hours: float = _setting(8.0, "Hours after which a login to the explorer ends.")
     trusted_proxies: tuple[str, ...] = _setting(
         (),
-        "Addresses and networks (CIDR) of proxies that may name a request's user, and its address (X-Forwarded-For).",
+        "Addresses and networks (CIDR) of proxies that may state a request's user and address (X-Forwarded-For).",
     )
     proxy_user_header: str = _setting("", "Header in which a trusted proxy names the user.")
     proxy_groups_header: str = _setting("", "Header in which a trusted proxy lists the user's groups, with commas.")
-    tls_cert: str = _setting("", "File of the server's certificate and those above it (PEM): serves HTTPS.")
-    tls_key: str = _setting("", "File of that certificate's key (PEM), if it is not in the same file.")
+    tls_cert: str = _setting("", "File with the server's certificate chain (PEM); the server then speaks HTTPS.")
+    tls_key: str = _setting("", "File with the key of that certificate (PEM), unless it is in the same file.")
     tls_client_ca: str = _setting(
-        "", "File of certificates (PEM) that vouch for clients: a client with one of theirs is who it names."
+        "", "File of CA certificates (PEM): a client with a certificate of theirs is authenticated by it."
     )
     log_level: str = _setting("info", "Least severe log line written: debug, info, warning or error.")
-    log_format: str = _setting("text", "Form of log lines: text, or json for what collects logs.")
+    log_format: str = _setting("text", "Format of log lines: text, or json for log collectors.")
 
 
 def names() -> tuple[str, ...]:
