@@ -1,6 +1,6 @@
-"""Whether a server with these settings would be well, and what to do where it would not. Changes nothing.
+"""Check whether a server with given settings would work, and give advice if not. The checks change nothing.
 
-Each check says what it found; none ends the others. Reachability of sinks and registries is that of this machine.
+All checks run, even if one of them fails. Sinks and registries must be reachable from the machine that runs the checks.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ WARNING: Final = "warning"
 ERROR: Final = "error"
 _SKEW: Final = 1.0
 _MUCH_SKEW: Final = 10.0
-"""Seconds; leases of deliveries and replication last about so long."""
+"""Seconds. A larger difference between two clocks could end leases of deliveries and replication too early."""
 _LITTLE_SPACE: Final = 1 << 30
 _SOON: Final = timedelta(days=14)
 _ASKED_AT_ONCE: Final = 16
@@ -73,7 +73,7 @@ _PORTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A check of ``subject``: its result, and what to do if it is not ``ok``."""
+    """The result of checking ``subject``: its ``state``, what was ``found``, and what to do if it is not ``ok``."""
 
     subject: str
     state: Literal["ok", "warning", "error"]
@@ -82,7 +82,7 @@ class Check:
 
 
 def examine(settings: Settings) -> Iterator[Check]:
-    """Every check in turn, as soon as it is done."""
+    """Run all checks, and yield the result of each as soon as it is known."""
     try:
         check_settings(settings)
     except SignalbookError as error:
@@ -140,7 +140,7 @@ def _check_schema(state: DatabaseState) -> Check:
 
 
 def _check_contents(settings: Settings) -> Iterator[Check]:
-    """Read the whole database: a damaged one may answer for long before anybody notices."""
+    """Read the whole database, because a damaged database may work for a long time before anybody notices."""
     advice = "stop the server, keep a copy of the database, and restore a backup: signalbook restore FILE"
     damaged = False
     try:
@@ -185,7 +185,7 @@ def _check_folder(folder: Path) -> Check:
 
 
 def _check_files(settings: Settings) -> Iterator[Check]:
-    """Files that hold secrets are for their owner, and files that decide are written by him alone."""
+    """Check that only the owner can read files with secrets, and that only the owner can write the policy file."""
     key_file = Path(settings.key_file) if settings.key_file else None
     database = _find_sqlite_file(settings)
     if database is not None:
@@ -202,7 +202,7 @@ def _check_files(settings: Settings) -> Iterator[Check]:
 def _is_there(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # in a folder that may not be searched
+    except OSError:  # the folder must not be searched by this user
         return False
 
 
@@ -279,15 +279,15 @@ def _check_access(store: Store | None, settings: Settings) -> Check:
 
 
 def _find_policy(store: Store | None, settings: Settings) -> Policy | None:
-    """Return the policy that is, or would be, in force."""
+    """Return the policy that a server with these settings uses, or None if there is none."""
     if settings.access_file:
-        # As the server does, but for storing it.
+        # Read the file as the server does, without storing the policy.
         return read_policy_file(Path(settings.access_file))
     return None if store is None else AccessControl(store, settings).current()
 
 
 def _check_policy(engine: Engine, settings: Settings) -> Iterator[Check]:
-    """Yield warnings about a usable policy."""
+    """Yield warnings about the policy. An unusable policy is reported by ``_check_access``."""
     with suppress(SignalbookError):
         policy = _find_policy(engine.store, settings)
         with engine.reading() as view:
@@ -297,7 +297,7 @@ def _check_policy(engine: Engine, settings: Settings) -> Iterator[Check]:
 
 
 def _check_certificate(settings: Settings) -> Iterator[Check]:
-    """Check that the server's own certificate, and those above it, are valid now."""
+    """Check that the server's own certificate, and the CA certificates in its file, are valid now."""
     if not settings.tls_cert:
         return
     now, advice = datetime.now(UTC), "renew it: a running server takes the new files at SIGHUP"
@@ -378,7 +378,7 @@ def _check_sink(subscription: Subscription, policy: SinkPolicy) -> Check:
 
 
 def _check_peer(peer: Peer, settings: Settings) -> Check:
-    """Let in as replication will be, with the credentials in the URL of the setting."""
+    """Check that the registry ``peer`` accepts the credentials in its URL, as replication will use them."""
     subject = f"registry {peer.shown}"
     try:
         with open_target(peer.url, timeout=settings.sink_timeout):

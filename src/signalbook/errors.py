@@ -1,7 +1,7 @@
-"""The error catalogue: every error Signalbook can answer with, as one table.
+"""The error catalogue: one table with every error that Signalbook returns.
 
 Source: xRegistry 1.0-rc4 core/spec.md "Error Processing" and core/http.md "Error Processing". A test compares the
-table with those sections. APIs render errors from here; nothing else knows a title or a status.
+table with those sections. All APIs take titles and statuses of errors from this table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ErrorDefinition:
 
     @property
     def type(self) -> str:
-        """The URI that names this error on the wire."""
+        """The URI that identifies this error in responses."""
         if not self.document:
             return f"urn:signalbook:errors#{self.code}"
         return f"{_SPEC}{self.document}#{self.code}"
@@ -275,11 +275,11 @@ EXTENSIONS: Final[dict[str, ErrorDefinition]] = {
         ),
     )
 }
-"""Errors that the specification has no name for."""
+"""Errors that the specification does not define."""
 
 
 class SignalbookError(Exception):
-    """Root of every error this package raises on purpose. ``str()`` of one is fit to show a person."""
+    """The base class of all errors that this package raises on purpose. ``str(error)`` is a message for users."""
 
 
 _REQUEST_ERRORS: Final = frozenset(
@@ -296,10 +296,10 @@ _REQUEST_ERRORS: Final = frozenset(
 class RegistryError(SignalbookError):
     """An error of the catalogue or its extensions, with the values for its title.
 
-    ``subject`` is the xid (or path) the error is about, ``detail`` a further explanation for people, ``faults`` every
-    finding with its path.
+    ``subject`` is the xid (or path) that the error is about, ``detail`` a further explanation for users, ``faults`` the
+    findings, and ``arguments`` the values for the placeholders in the title.
 
-    Raises ``KeyError`` for an unknown code, and ``TypeError`` for other arguments than the catalogue's.
+    Raises ``KeyError`` for an unknown code, and ``TypeError`` if ``arguments`` do not match the placeholders.
     """
 
     def __init__(
@@ -316,7 +316,7 @@ class RegistryError(SignalbookError):
         super().__init__(self.title)
 
     def about_request(self, path: str) -> None:
-        """Take ``path``, that of the request, for the subject, if the specification has it so for this error."""
+        """Use ``path``, the path of the request, as the subject if the specification requires this for the error."""
         if self.code in _REQUEST_ERRORS:
             self.subject = path
 
@@ -333,11 +333,11 @@ class RegistryError(SignalbookError):
         return text[:-1] if text.endswith("..") else text
 
     def to_json(self) -> JSONObject:
-        """The specification's problem document, with every single fault in the extension ``faults`` (R278-R284)."""
+        """Return the specification's problem document. The extension ``faults`` lists all findings (R278-R284)."""
         body: JSONObject = {"type": self.definition.type, "title": self.title}
         if self.detail:
             body["detail"] = self.detail
-        if self.subject and self.code != "parsing_data":  # which has no subject
+        if self.subject and self.code != "parsing_data":  # this error has no subject in the specification
             body["subject"] = self.subject
         if self.arguments:
             body["args"] = self.arguments
@@ -348,9 +348,12 @@ class RegistryError(SignalbookError):
 
 
 def describe(title: str, detail: str, faults: Sequence[Finding]) -> str:
-    """An error in words for a person: what, why, and every fault on a line of its own; nothing twice."""
+    """Return the message of an error for users: the title, the detail, and one line for each finding.
+
+    A text that would repeat another one is left out.
+    """
     messages = {fault.message for fault in faults}
-    several = title in messages and len(faults) > 1  # the first error's title stands for all of them
+    several = title in messages and len(faults) > 1  # the title is that of the first of several findings
     lines = [f"{len(faults)} things are wrong:" if several else title]
     if detail and detail not in messages:
         lines.append(detail)

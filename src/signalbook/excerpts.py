@@ -1,4 +1,4 @@
-"""A piece of a message around what is wrong with it, for people."""
+"""Cut a short excerpt out of a rejected message, around the place of a finding."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from json import loads
 from typing import Final
 
 LONGEST: Final = 120
-"""Bytes of an excerpt."""
+"""The largest number of bytes of an excerpt."""
 _BEFORE: Final = 24
-"""Bytes that are shown before the place."""
+"""The number of bytes before the place in an excerpt."""
 _BEHIND: Final = 40
-"""Bytes from the place on that are shown in any case."""
+"""If this many bytes after the place fit into an excerpt from the beginning, the excerpt starts at the beginning."""
 _READ: Final = 1 << 14
-"""Bytes that are looked through: an excerpt is for people, and must not cost more than the verdict did."""
+"""The number of bytes that are searched for the place. Making an excerpt must not cost more than checking a message."""
 _CUT: Final = "…"
 _JSON_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]++', re.DOTALL)
 _OPEN: Final = frozenset(b"[{")
@@ -24,10 +24,10 @@ _CONTINUATION: Final = range(0x80, 0xC0)
 
 
 def excerpt(original: bytes, path: str) -> str:
-    """Return at most ``LONGEST`` bytes around the place of ``path``, or from the beginning if there is none.
+    """Return at most ``LONGEST`` bytes of ``original`` around the place that ``path`` names, decoded as text.
 
     ``path`` is a JSON Pointer into the payload of a JSON message, or the dotted name of an attribute, as in findings.
-    If the place is missing, its deepest existing ancestor counts.
+    If the place is missing, its deepest existing ancestor is used, or else the beginning of the message.
     """
     start = max((_find_place(original, steps) for steps in _list_ways(path)), default=(0, 0))[1]
     start = 0 if start + _BEHIND <= LONGEST else start - _BEFORE
@@ -39,7 +39,10 @@ def excerpt(original: bytes, path: str) -> str:
 
 
 def _list_ways(path: str) -> Iterator[tuple[str, ...]]:
-    """Yield the steps that a path may mean: of the payload alone, or of the payload in an event."""
+    """Yield the lists of member names that ``path`` may stand for.
+
+    A payload may be the whole message, or the member ``data`` of an event. A dotted name may be one member or several.
+    """
     if path.startswith("/"):
         steps = tuple(step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/"))
         yield steps
@@ -52,11 +55,13 @@ def _list_ways(path: str) -> Iterator[tuple[str, ...]]:
 def _find_place(text: bytes, steps: Sequence[str]) -> tuple[int, int]:
     """Return how many ``steps`` exist in a JSON text, and the byte at which the last of them begins."""
     steps_found, at, depth = 0, 0, 0
-    array, number, fresh = False, 0, False  # of the innermost container that the steps lead to
+    # The innermost container reached: whether it is an array, the index of its current item, and whether the next
+    # token begins a member.
+    array, number, fresh = False, 0, False
     for token in _JSON_TOKEN.finditer(text, 0, _READ):
         first = text[token.start()]
         if depth == steps_found and depth and first == _COMMA:
-            break  # what the last step leads to is no container, or has ended
+            break  # the value of the last step is not a container, or it has ended
         if depth == steps_found + 1 and first == _COMMA:
             number, fresh = number + 1, True
         elif depth == steps_found + 1 and fresh and first not in _CLOSE:
@@ -74,12 +79,12 @@ def _find_place(text: bytes, steps: Sequence[str]) -> tuple[int, int]:
             if depth < steps_found:
                 break
         elif not depth:
-            break  # no JSON, or a value without members
+            break  # the text is not JSON, or its value has no members
     return steps_found, at
 
 
 def _parse_name(token: bytes) -> str:
-    """Return the name of a member, as a path has it."""
+    """Return the decoded name of a member, or ``""`` if ``token`` is not a JSON string."""
     try:
         name = loads(token)
     except ValueError:

@@ -1,9 +1,9 @@
-"""Fetching what a client names, from places the operator allows and no others (core R112, R316).
+"""Fetch URLs that clients name, but only from hosts that the operator allows (core R112, R316).
 
-A client that can make a server fetch URLs can look into its network, keep it busy, or fill its memory. So a host has
-to be on the list, it is looked up once and connected to at that very address, addresses that are not public have to be
-on the list themselves, redirects are held to the same rules, and time and size are bounded from the first byte to the
-last. No credentials, cookies or proxies are used.
+A client that can make a server fetch URLs could explore the server's network, keep the server busy, or fill its memory.
+So the host must be on the allow list. Its name is resolved once, and the connection uses that address. Addresses that
+are not public must be on the list too. Redirects follow the same rules, and time and size are limited. No credentials,
+cookies or proxies are used.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class FetchError(SignalbookError, ValueError):
-    """A URL that must not or cannot be fetched; the message says which and why."""
+    """The error for a URL that must not or cannot be fetched. The message contains the URL and the reason."""
 
 
 class AddressNotAllowed(FetchError):
-    """A name that leads to where nothing must be fetched from or sent to."""
+    """The error for a host name with an address that connections are not allowed to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchLimits:
-    """The limits of a task: ``max_bytes`` and ``seconds`` in all, ``redirects`` for each URL."""
+    """The limits of a task: ``max_bytes`` and ``seconds`` for all its fetches, ``redirects`` for each URL."""
 
     max_bytes: int = 8 * 1024 * 1024
     seconds: float = 10.0
@@ -52,11 +52,11 @@ class FetchLimits:
 
 
 class AllowList:
-    """Places that may be fetched from or connected to, as ``setting`` names them.
+    """The hosts and networks that connections are allowed to. ``setting`` is the name of the setting for errors.
 
-    ``HOST`` stands for ports 80 and 443, ``HOST:PORT`` for that port; an address or a network in CIDR notation also
-    says that names may lead to it although it is not public, and ``localhost`` that it may be this machine.
-    Raises ``SettingError`` for anything else.
+    An entry ``HOST`` allows ports 80 and 443, ``HOST:PORT`` that port. If an entry is an address or a network in CIDR
+    notation, names may resolve to it even if it is not public. ``localhost`` allows this machine. Raises
+    ``SettingError`` for any other entry.
     """
 
     def __init__(self, entries: Iterable[str], *, setting: str = "allow_fetch") -> None:
@@ -71,11 +71,11 @@ class AllowList:
         return bool(self._places)
 
     def names(self, host: str, port: int) -> bool:
-        """Return True if ``host`` may be called at ``port``."""
+        """Return True if the list contains ``host`` with ``port``."""
         return (host, port) in self._places
 
     def takes(self, address: Address, host: str) -> bool:
-        """Return True if ``host`` may have this ``address``."""
+        """Return True if ``address`` is public, or the list allows ``host`` to resolve to it."""
         plain_address = getattr(address, "ipv4_mapped", None) or address
         if is_public(plain_address):
             return True
@@ -84,9 +84,10 @@ class AllowList:
         )
 
     def admits(self, address: Address, host: str, port: int) -> bool:
-        """Return True if ``host`` may be called at this ``address``: it is public, or on the list.
+        """Return True if a connection to ``host`` at ``address`` and ``port`` is allowed.
 
-        An address on the list allows its ports there, a network every port.
+        Every port of a public address is allowed, and every port of a network on the list. Any other address is allowed
+        only if the list contains the host or the address with this port.
         """
         plain_address = getattr(address, "ipv4_mapped", None) or address
         if is_public(plain_address) or any(plain_address in network for network in self._ranges):
@@ -138,10 +139,10 @@ _SPECIAL_V6: Final = tuple(
         "3fff::/20",  # documentation
     )
 )
-"""What the IANA registries of special-purpose addresses have, https://www.iana.org/assignments/iana-ipv6-special-registry
+"""Networks in IANA's special-purpose registries, https://www.iana.org/assignments/iana-ipv6-special-registry
 
-They are listed here since ``ipaddress.is_global`` differs between versions of Python, and accepts site-local addresses,
-IPv4-compatible ones and translation prefixes, behind which private IPv4 addresses may be.
+They are listed here because ``ipaddress.is_global`` differs between versions of Python. It also accepts site-local
+addresses, IPv4-compatible addresses and translation prefixes, which may lead to private IPv4 addresses.
 """
 
 
@@ -155,7 +156,7 @@ def is_public(address: Address) -> bool:
 
 
 class Deadline:
-    """The time that is left for some work, however many steps it takes. For one thread."""
+    """A time limit for a task of several steps. It may be used by one thread only."""
 
     def __init__(self, seconds: float) -> None:
         self.restart(seconds)
@@ -165,7 +166,7 @@ class Deadline:
         self._end = time.monotonic() + seconds
 
     def remaining(self) -> float:
-        """Seconds left. Raises ``httpcore.ReadTimeout`` when there are none."""
+        """Return the seconds left. Raises ``httpcore.ReadTimeout`` if the time is over."""
         seconds_left = self._end - time.monotonic()
         if seconds_left <= 0:
             raise httpcore.ReadTimeout
@@ -173,10 +174,10 @@ class Deadline:
 
 
 def reachable(host: str, port: int, allowed: AllowList, seconds: float) -> str:
-    """The address to connect to for ``host``: a public one, or one that is ``allowed``. Never look it up again.
+    """Return the address to connect to for ``host``. Do not resolve the name again: the result could differ.
 
-    All that the name has must be good: one of them is no accident. Raises ``AddressNotAllowed``, ``FetchError`` if it
-    is not found, and ``httpcore.ConnectTimeout`` if it is not found in time.
+    Raises ``AddressNotAllowed`` if any address of ``host`` is neither public nor ``allowed``, because such an address
+    may be an attack. Raises ``FetchError`` if the name is unknown, and ``httpcore.ConnectTimeout`` after ``seconds``.
     """
     addresses = _find_addresses(host, port, seconds)
     for address in addresses:
@@ -188,12 +189,15 @@ def reachable(host: str, port: int, allowed: AllowList, seconds: float) -> str:
 
 
 def connect(address: str, port: int, deadline: Deadline) -> httpcore.NetworkStream:
-    """A stream to ``address`` whose every step has the time that is left. Raises httpcore's errors."""
+    """Connect to ``address`` and return a stream whose reads and writes all end at ``deadline``.
+
+    Raises the errors of httpcore.
+    """
     return _Timed(httpcore.SyncBackend().connect_tcp(address, port, deadline.remaining()), deadline)
 
 
 class Errand:
-    """Fetches that together keep to one set of ``limits``. For one thread."""
+    """A series of fetches that share one set of ``limits``. It may be used by one thread only."""
 
     def __init__(self, allowed: AllowList, limits: FetchLimits = FetchLimits()) -> None:
         self._allowed = allowed
@@ -202,11 +206,11 @@ class Errand:
         self._deadline = Deadline(limits.seconds)
 
     def load(self, url: str) -> JSON:
-        """The JSON value at ``url``. Raises ``FetchError``, and ``JSONError`` for anything else that is there."""
+        """Fetch ``url`` and return its JSON value. Raises ``FetchError``, or ``JSONError`` if it is not JSON."""
         return parse_json(self.fetch(url))
 
     def fetch(self, url: str) -> bytes:
-        """The bytes at ``url``. Raises ``FetchError``."""
+        """Fetch ``url``, following redirects, and return its content. Raises ``FetchError``."""
         for _ in range(self._limits.redirects + 1):
             try:
                 response = self._exchange(url)
@@ -220,7 +224,7 @@ class Errand:
         raise FetchError(f"{url} is one redirect too many")
 
     def _exchange(self, url: str) -> bytes | str:
-        """The content, or where it is instead."""
+        """Request ``url``. Return the content as bytes, or the URL of a redirect as text."""
         parts = _split_url(url)
         host, port = _find_host(parts), parts.port or _PORTS[parts.scheme]
         if not self._allowed.names(host, port):
@@ -251,7 +255,7 @@ class Errand:
         return bytes(content)
 
     def _choose_address(self, host: str, port: int) -> str:
-        """Return the one address to connect to. All that the name has must be good: one of them is no accident."""
+        """Return the address to connect to. Raises ``FetchError`` if any address of ``host`` is not allowed."""
         addresses = _find_addresses(host, port, self._deadline.remaining())
         for address in addresses:
             if not self._allowed.takes(address, host):
@@ -262,7 +266,7 @@ class Errand:
 
 
 class _Pinned(httpcore.NetworkBackend):
-    """Connects to one address, whatever the name says by now."""
+    """A network backend that connects to one address, even if the host name resolves to another one by now."""
 
     def __init__(self, address: str, deadline: Deadline) -> None:
         self._choose_address = address
@@ -276,12 +280,12 @@ class _Pinned(httpcore.NetworkBackend):
         local_address: str | None = None,  # noqa: ARG002
         socket_options: Iterable[Any] | None = None,  # noqa: ARG002
     ) -> httpcore.NetworkStream:
-        """A stream to the address, within the errand's time."""
+        """Connect to the address, and return a stream that keeps to the deadline."""
         return connect(self._choose_address, port, self._deadline)
 
 
 class _Timed(httpcore.NetworkStream):
-    """A stream whose every step has the time that is left for all of them."""
+    """A stream whose operations all have to end before one deadline."""
 
     def __init__(self, stream: httpcore.NetworkStream, deadline: Deadline) -> None:
         self._stream = stream
@@ -305,7 +309,7 @@ class _Timed(httpcore.NetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ARG002
     ) -> httpcore.NetworkStream:
-        """The stream encrypted, the server's name checked."""
+        """Encrypt the stream with TLS, check the server's name, and return the encrypted stream."""
         stream = self._stream.start_tls(ssl_context, server_hostname, self._deadline.remaining())
         return _Timed(stream, self._deadline)
 
@@ -322,7 +326,7 @@ def _find_addresses(host: str, port: int, seconds: float) -> list[Address]:
 
 
 def _resolve(host: str, port: int, seconds: float) -> Sequence[str]:
-    """Every address of ``host``. The system's own limits on that are too long."""
+    """Return every address of ``host``. A thread does the lookup, because the system's own time limits are too long."""
     results: queue.SimpleQueue[list[str] | OSError] = queue.SimpleQueue()
 
     def ask() -> None:

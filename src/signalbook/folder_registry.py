@@ -1,8 +1,8 @@
 """The folder registry: documents in a folder, served as a read-only registry that follows them (``serve --from``).
 
-``read_snapshot`` reads the folder, ``synchronise`` makes a registry say the same, ``FolderWatch`` looks for changes.
-A synchronisation touches only what is different: what did not change keeps its epochs and times, so that caches and the
-change feed see just the difference.
+``read_snapshot`` reads the folder, ``synchronise`` writes its content to a registry, and ``FolderWatch`` looks for
+changes. A synchronisation writes only entities that differ. Other entities keep their epochs and times, so that caches
+and the change feed see only the differences.
 """
 
 from __future__ import annotations
@@ -29,24 +29,25 @@ from signalbook.values import JSONObject, fingerprint, format_timestamp
 from signalbook.xid import ROOT, Kind, Xid
 
 STATE_KEY: Final = "folder"
-"""Under which the server stores what the registry was made of.
+"""The setting in which the server stores from which documents it made the registry.
 
-``revision``, ``since``, ``documents``, ``repairs``, ``mark``; ``parts`` has a fingerprint for each Group and Resource.
+Its members are ``revision``, ``since``, ``documents``, ``repairs``, ``mark``, and ``parts`` with a fingerprint for each
+Group and Resource.
 """
 
 _LOG: Final = logging.getLogger("signalbook.folder_registry")
 _LOGGED_REPAIRS: Final = 20
 _UNFINISHED: Final = "L-37"
-"""The rule of a lenient repair: a document that ends before it is complete."""
+"""The rule of the lenient repair that completes a document which ends too early."""
 _IGNORED: Final = Flags(ignore=frozenset({"capabilities", "epoch", "id", "modelsource"}))
 _CONFIGURATION: Final = ("capabilities", "model", "modelsource")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderSnapshot:
-    """All documents of a folder as one.
+    """All documents of a folder, merged into one.
 
-    ``revision`` is a fingerprint of their content, whatever their form; ``mark`` is the ``folder_mark`` of their
+    ``revision`` is a fingerprint of their content, regardless of formatting. ``mark`` is the ``folder_mark`` of the
     folder.
     """
 
@@ -62,13 +63,13 @@ class FolderSnapshot:
 
     @property
     def repairs(self) -> tuple[str, ...]:
-        """The repairs, each with its file."""
+        """The repairs of the documents as text, each with the name of its file."""
         return tuple(f"{file}, {repair}" for file, repair in self.source.iterate_repairs())
 
 
 def read_snapshot(folder: Path, *, lenient: bool = True) -> FolderSnapshot:
-    """Read every document of ``folder``, which may be one itself. Raises ``DocumentError``."""
-    # Before reading: whatever changes meanwhile makes another mark.
+    """Read every document in ``folder``, which may also be a single file. Raises ``DocumentError``."""
+    # Compute the mark before reading, so that a change during reading leads to another mark later.
     before = folder_mark(folder)
     sources = [read_source(folder, lenient=lenient)] if folder.is_file() else read_folder(folder, lenient=lenient)
     for source in sources:
@@ -78,14 +79,17 @@ def read_snapshot(folder: Path, *, lenient: bool = True) -> FolderSnapshot:
 
 
 def _check_complete(source: SourceDocument) -> None:
-    """A file that ends too soon is being written: what it lacks is not to be deleted for that."""
+    """Raise ``DocumentError`` if a file ends too early.
+
+    Such a file is probably still being written. The entities that it lacks must not be deleted from the registry.
+    """
     for repair in source.repairs:
         if repair.rule == _UNFINISHED:
             raise DocumentError(f"{source.name}: line {repair.line}: the document ends before it is complete")
 
 
 def folder_mark(folder: Path) -> str:
-    """A cheap fingerprint that changes when a file does: of names, sizes and times of all files that are not hidden."""
+    """Return a fingerprint of the names, sizes and times of all files in ``folder`` except hidden ones."""
     return fingerprint(sorted(_walk_files(folder)))
 
 
@@ -95,17 +99,17 @@ def _walk_files(folder: Path) -> Iterator[tuple[str, int, int]]:
         for name in files:
             try:
                 status = Path(top, name).stat()
-            except OSError:  # deleted meanwhile: the next look sees that
+            except OSError:  # deleted since the folder was listed: the next mark differs
                 continue
             yield f"{top}/{name}", status.st_size, status.st_mtime_ns
 
 
 def synchronise(engine: Engine, snapshot: FolderSnapshot, base: JSONObject) -> bool:
-    """Bring ``engine``'s registry to ``snapshot``, and whether that changed anything.
+    """Write the content of ``snapshot`` to the registry of ``engine``. Return True if anything changed.
 
-    ``base`` is the model source that the documents' own extends. Where the way from what is there to what is wanted is
-    barred (a model that neither old nor new entities fit), everything is made anew. The registry refuses writes
-    afterwards. Raises ``RegistryError``, or ``DocumentError`` naming the files it is about; then nothing has changed.
+    Models in the documents extend the model source ``base``. If the changes cannot be applied one by one (for instance
+    because the old entities do not fit the new model), all entities are deleted and created again. Afterwards the
+    registry is read-only. Raises ``DocumentError``, which names the files, if nothing could be written.
     """
     try:
         try:
@@ -157,7 +161,7 @@ def _build_state(snapshot: FolderSnapshot, session: Session, parts: dict[str, st
 
 
 def _list_parts(document: JSONObject) -> dict[Xid, JSONObject]:
-    """Return groups without their collections, and Resources with all that is theirs."""
+    """Return each Group without its Resources, and each Resource with its Versions, by xid."""
     parts: dict[Xid, JSONObject] = {}
     for xid, body in entities(document):
         if xid.kind is Kind.GROUP:
@@ -187,7 +191,7 @@ def _write_model(session: Session, document: JSONObject, base: JSONObject) -> No
 
 
 def _write_registry(session: Session, document: JSONObject) -> None:
-    """The Registry's own attributes, if they are others."""
+    """Write the attributes of the Registry entity if they have changed."""
     plurals = set(session.view.model.groups)
     attributes = {name: value for name, value in document.items() if name not in plurals and name not in _CONFIGURATION}
     registry = session.view.render_entity(ROOT, ViewOptions())
@@ -217,7 +221,10 @@ def _create(session: Session, new: dict[Xid, JSONObject]) -> None:
 
 
 def _replace(session: Session, xid: Xid, body: JSONObject) -> None:
-    """PUT resets what the body leaves out, but for Versions that it does not name: those go."""
+    """Replace an entity by ``body``.
+
+    PUT resets attributes that ``body`` leaves out, but keeps Versions that it leaves out. These are deleted here.
+    """
     if xid.kind is Kind.RESOURCE and "versions" in body:
         there = (
             session.view.render_collection(xid / "versions", ViewOptions())
@@ -232,17 +239,16 @@ def _replace(session: Session, xid: Xid, body: JSONObject) -> None:
 
 
 def _read_only() -> JSONObject:
-    """Return all capabilities, without mutable ones."""
+    """Return the initial capabilities, changed so that no entity is mutable."""
     offered = capabilities.list_initial()
     offered["available"] = {name: {"mutable": False} for name in offered["available"]}
     return offered
 
 
 class FolderWatch:
-    """The folder behind a registry. ``base`` is the model source that its documents extend.
+    """Watches the folder that a registry is made from. Models in its documents extend the model source ``base``.
 
-    ``look`` raises nothing: what is wrong with the folder is logged and shown by ``status``, and what was there before
-    stays.
+    If the folder has errors, ``look`` logs them, ``status`` reports them, and the registry keeps its previous content.
     """
 
     def __init__(self, engine: Engine, folder: Path, base: JSONObject) -> None:
@@ -256,13 +262,13 @@ class FolderWatch:
 
     @property
     def status(self) -> JSONObject:
-        """The ``folder``, the ``revision`` served ``since`` when, and the ``error`` of what is there now, if any."""
+        """The ``folder``, the ``revision`` that is served, ``since`` when, and the current ``error`` (None without)."""
         state = KeyValueStore(self._engine.store).get(STATE_KEY) or {}
         stored = {name: state.get(name) for name in ("revision", "since", "documents", "repairs")}
         return {"folder": str(self._folder), **stored, "error": self._error}
 
     def load(self) -> None:
-        """Read the folder and bring the registry to it. Raises ``SignalbookError``; then nothing has changed."""
+        """Read the folder and update the registry. If it raises ``SignalbookError``, the registry is unchanged."""
         snapshot = read_snapshot(self._folder)
         if synchronise(self._engine, snapshot, self._base):
             count = len(snapshot.source.parts)
@@ -271,11 +277,11 @@ class FolderWatch:
                 _LOG.warning("repaired %s", repair)
 
     def look(self) -> None:
-        """Load the folder if it is not what it was at the last look, here or in another process of this server."""
+        """Load the folder if it has changed since this process, or another process of the server, last loaded it."""
         mark = folder_mark(self._folder)
         if mark == self._seen:
             return
-        # Seen, whatever comes of it: what cannot be read is not tried again until it changes.
+        # Remember the mark even if loading fails: a folder with errors is read again only after it changes.
         self._seen, self._error = mark, None
         if mark == (KeyValueStore(self._engine.store).get(STATE_KEY) or {}).get("mark"):
             return
@@ -288,14 +294,14 @@ class FolderWatch:
             self._record_failure(f"unexpected {type(error).__name__}")
 
     def start(self, seconds: float) -> None:
-        """Look every ``seconds`` from now on, in a thread; with 0 never again."""
+        """Look for changes now, and then every ``seconds`` in a thread. With 0, do not look again."""
         self.look()
         if seconds > 0:
             self._thread = threading.Thread(target=self._follow, args=(seconds,), name="folder-registry", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop looking for changes, and wait for the thread to end."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()

@@ -1,7 +1,7 @@
-"""JSON texts that take long to decode, in steps between which other threads run.
+"""Decode large JSON texts in steps, so that other threads can run between the steps.
 
-A decoder holds the interpreter's lock from the first byte to the last, which is seconds for a text of 60 MB that has
-20 million values, and everybody waits. Here the text is cut at commas into pieces of some 100 KB.
+A decoder holds the interpreter's lock from the first byte to the last. For a text of 60 MB with 20 million values, all
+other threads would wait for seconds. This module cuts the text at commas into pieces of about 100 KB.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Final
 from signalbook.values import JSON, MAX_DEPTH, JSONError, TooManyValues, count_separators, parse_json
 
 MAX_VALUES: Final = 1_000_000
-"""Of a document: what becomes of it takes some hundred bytes a value, many times the text."""
+"""The largest number of values in a document. A decoded value takes about a hundred bytes, many times its text."""
 LARGE: Final = 1 << 18
-"""Bytes from which steps pay: below, a decoder is done in a few milliseconds."""
+"""Texts with more bytes are decoded in steps. A decoder needs only a few milliseconds for smaller texts."""
 _STEP_BYTES: Final = 1 << 16
 _WINDOW: Final = 1 << 20
-"""Bytes that are looked through at once for the next comma, bracket or quote."""
-# A string that a window cuts off has no second quote.
+"""The number of bytes that are searched at once for commas, brackets and quotes."""
+# The group is empty for a string whose closing quote is behind the end of the window.
 _JSON_TOKEN: Final = re.compile(rb'[\]\[{},]|"(?:[^"\\]++|\\.)*+("?)', re.DOTALL)
-# Up to 256 members that are neither arrays nor objects, each with its comma, at once: most of a text is such members.
-# What comes before a bracket is passed over as a whole, so that no byte is looked at more than a few times.
+# Match up to 256 members that are neither arrays nor objects at once, each with its comma, because most of a text
+# consists of such members. Text before a bracket is skipped as a whole, so that each byte is read only a few times.
 _RUN: Final = re.compile(
     rb'(?:[^"\[\]{},]*+(?:"(?:[^"\\]++|\\.)*+"[^"\[\]{},]*+){0,2}+,){1,256}+'
     rb'|[\]\[{}]|"(?:[^"\\]++|\\.)*+("?)|[^"\[\]{},]++',
@@ -35,7 +35,7 @@ _ARRAY: Final = ord("[")
 _COMMA: Final = ord(",")
 _STRUCTURE: Final = b"[]{},"
 _BETWEEN: Final = 2
-"""Strings between two of these: a name and a value."""
+"""The largest number of strings between two commas or brackets: a name and a value."""
 _AT_BYTE: Final = re.compile(r"\(byte (\d+)\)")
 
 
@@ -47,9 +47,9 @@ def parse_untrusted_json(
     unique: bool = False,
     exact: bool = False,
 ) -> JSON:
-    """Parse like ``parse_json``, but texts of any size.
+    """Parse like ``parse_json``, but decode large texts in steps.
 
-    Raises ``JSONError``, and ``TooManyValues`` before any value is made.
+    Raises ``JSONError``, or ``TooManyValues`` before any value is decoded if there are more than ``max_values``.
     """
     decode = parse_json if len(data) <= LARGE else parse_large_json
     return decode(data, max_depth=max_depth, max_values=max_values, unique=unique, exact=exact)
@@ -64,7 +64,7 @@ def parse_large_json(
     exact: bool = False,
     step: int = _STEP_BYTES,
 ) -> JSON:
-    """The same in steps, each of about ``step`` bytes."""
+    """Parse like ``parse_untrusted_json``, always in steps of about ``step`` bytes."""
     _check_size(data, max_depth, max_values)
     return _Reader(data, unique=unique, exact=exact, step=step).read()
 
@@ -72,7 +72,7 @@ def parse_large_json(
 def _check_size(data: bytes, max_depth: int, max_values: int) -> None:
     """Raise ``JSONError`` for too many values or levels."""
     windows = range(0, len(data), _WINDOW)
-    # What is in strings only makes this count too high: most texts are spared the walk.
+    # Separators within strings only make this count too high. So most texts need no exact count.
     most = sum(count_separators(data[start : start + _WINDOW]) for start in windows)
     if most <= max_values and _is_shallow(data, windows, max_depth):
         return
@@ -96,7 +96,10 @@ def _is_shallow(data: bytes, windows: range, max_depth: int) -> bool:
 
 
 def _find_tokens(data: bytes, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:
-    """Position and byte of every bracket and brace outside of strings, and of every comma, or the last of a run."""
+    """Yield the position and byte of every bracket, brace and comma outside strings.
+
+    With the pattern ``_RUN``, only the last comma of a run of simple members is yielded.
+    """
     position, end, between = 0, len(data), 0
     while position < end:
         window = min(position + _WINDOW, end)
@@ -118,11 +121,11 @@ def _find_tokens(data: bytes, pattern: re.Pattern[bytes]) -> Iterator[tuple[int,
 
 
 def _find_string_end(data: bytes, position: int) -> int:
-    """Behind the string that goes on at ``position``."""
+    """Return the position after the closing quote of the string that continues at ``position``."""
     while position < len(data):
-        # an escape that the window cuts off is looked at again
+        # An escape that the window cuts off is matched again from the next position.
         match = _REST.match(data, position, min(position + _WINDOW, len(data)))
-        assert match is not None  # it matches nothing, too
+        assert match is not None  # the pattern also matches the empty string
         if match[1]:
             return match.end()
         if match.end() == position:
@@ -132,24 +135,24 @@ def _find_string_end(data: bytes, position: int) -> int:
 
 
 class _Container:
-    """An array or object whose closing bracket has not been met."""
+    """An array or object whose closing bracket has not been reached yet."""
 
     __slots__ = ("comma", "placed", "start", "taken", "value")
 
     def __init__(self, start: int) -> None:
         self.start = start
         self.value: JSON = None
-        """What has been decoded of it, None for nothing."""
+        """The members decoded so far, or None if no member has been decoded."""
         self.taken = start + 1
-        """Where what has not been decoded begins: behind a comma, a bracket, or a member."""
+        """The position where the text that is not decoded yet begins: after a comma, a bracket, or a member."""
         self.placed = False
-        """It is behind a member, which was decoded on its own."""
+        """True if ``taken`` is the end of a member that was decoded separately."""
         self.comma = start
-        """The last comma between its members, if there was one."""
+        """The position of the last comma between members, or ``start`` if there was no comma."""
 
 
 class _Reader:
-    """Decodes a text that has neither too many values nor too many levels."""
+    """A decoder of one text. The limits on values and levels have been checked before."""
 
     def __init__(self, data: bytes, *, unique: bool, exact: bool, step: int) -> None:
         self._data = data
@@ -158,7 +161,7 @@ class _Reader:
         self._step = step
 
     def read(self) -> JSON:
-        """The value of the whole text."""
+        """Decode the whole text and return its value."""
         open_containers: list[_Container] = []
         for position, token in _find_tokens(self._data, _RUN):
             if token in _CLOSING:
@@ -179,10 +182,10 @@ class _Reader:
                     self._place(open_containers[-1], top, position)
         if open_containers:
             raise JSONError("Input data was truncated")
-        return parse_json(self._data, unique=self._unique, exact=self._exact)  # it is no array and no object
+        return parse_json(self._data, unique=self._unique, exact=self._exact)  # neither an array nor an object
 
     def _pass_comma(self, container: _Container, comma: int) -> None:
-        """Go on behind a comma, the last of a run."""
+        """Handle the position of a comma, which is the last one of a run."""
         container.comma = comma
         if container.placed:
             first = self._data.index(b",", container.taken)
@@ -201,16 +204,16 @@ class _Reader:
         return top.value
 
     def _close(self, container: _Container, end: int) -> None:
-        """Decode what is left of a container that ends there."""
+        """Decode the rest of a container whose closing bracket is at ``end``."""
         if not container.placed:
             self._take(container, end)
         elif not self._is_blank(container.taken, end):
             raise _build_error(container.taken)
 
     def _take(self, container: _Container, end: int) -> None:
-        """Decode its members up to ``end`` and add them to its value."""
+        """Decode the members of ``container`` up to ``end``, and add them to its value."""
         data, start = self._data, container.taken
-        # Only what is empty altogether may have no member here: it has no comma.
+        # No member before ``end`` is an error, unless the container is empty: then it has no comma.
         if self._is_blank(start, end) and container.comma > container.start:
             raise _build_error(end)
         opening = data[container.start]
@@ -223,7 +226,7 @@ class _Reader:
             self._add(container.value, members)
 
     def _place(self, parent: _Container, child: _Container, end: int) -> None:
-        """Decode the end of a member and add it, with the members before it."""
+        """Decode the rest of ``child``, which ends at ``end``, and add it to ``parent`` after the members before it."""
         self._close(child, end)
         if parent.placed:  # there is no comma between them
             raise _build_error(child.start)
@@ -244,7 +247,7 @@ class _Reader:
         parent.placed = True
 
     def _decode(self, text: bytes, start: int) -> JSON:
-        """Decode a piece of the text that begins at ``start``."""
+        """Decode a piece of the text that begins at ``start``. Positions in errors refer to the whole text."""
         try:
             return parse_json(text, max_depth=len(text), unique=self._unique, exact=self._exact)
         except JSONError as error:

@@ -1,4 +1,4 @@
-"""The log of a server: lines for people, or JSON for what collects logs."""
+"""Configure the log of a server, as lines of text for people or as JSON lines for log collectors."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ _LINE_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def begin_log(level: str, form: str = "text") -> None:
-    """Write what is of this ``level`` or above to standard error, as text or as JSON lines."""
+    """Write log records of this ``level`` or above to standard error. ``form`` is ``text`` or ``json``."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter(_LINE_FORMAT))
     logging.basicConfig(level=level, handlers=[handler])
     if level != "DEBUG":
-        # It names every request: to a registry that is followed, one a second for ever.
+        # httpx logs every request, and following a registry makes one request per second.
         logging.getLogger("httpx").setLevel(logging.WARNING)
-        # It names every migration, and a new database has all of them.
+        # alembic logs every migration, and a new database runs all migrations.
         logging.getLogger("alembic").setLevel(logging.WARNING)
 
 
 class TextFormatter(logging.Formatter):
-    """A line for people. Messages may quote clients: they stay on one line and do not control a terminal."""
+    """A formatter of lines for people.
+
+    Messages may contain text of clients. So each message is put on one line, without terminal control characters.
+    """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         """Return the line without the traceback."""
@@ -44,7 +47,7 @@ class JsonFormatter(logging.Formatter):
     """A formatter of one JSON object per line: time, level, logger, message, and trace and exception if any."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the record as one line of JSON."""
         line: JSONObject = {
             "time": datetime.fromtimestamp(record.created, UTC)
             .isoformat(timespec="milliseconds")

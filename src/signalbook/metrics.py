@@ -1,8 +1,8 @@
-"""Every metric of a server, in one place: declare yours here, count where it happens, name it in docs/operations.md.
+"""All metrics of a server. Declare new metrics here, and describe them in docs/operations.md.
 
-Several server processes share a folder of counts (prometheus-client's multiprocess mode), and any of them answers for
-all. Labels have few values: never an id, a path, a user. Counting costs 1 us, or 4 us for a histogram, which is too
-much for a hot read: those are counted in ``HTTP`` first, and added up once a second.
+The server processes share a folder of counts (prometheus-client's multiprocess mode), so that each of them can return
+the metrics of all. Labels must have few values: never an id, a path or a user. Counting takes 1 us, or 4 us for a
+histogram, which is too slow for cached reads. Requests are counted in ``HTTP`` and added to the metrics once a second.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable of the environment that names the shared folder, for prometheus-client and for new programs."""
+"""The environment variable with the shared folder. prometheus-client and child processes read it."""
 REGISTRY: Final = CollectorRegistry()
 _DURATION_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _WRITES: Final = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -38,7 +38,7 @@ class _Histogram(Histogram):
     """A histogram that takes many observations at once."""
 
     def add(self, counts: Iterable[int], total: float) -> None:
-        """Add ``counts`` of observations by bucket, which come to ``total``."""
+        """Add the numbers of observations in each bucket. ``total`` is the sum of the observed values."""
         self._sum.inc(total)
         for bucket, count in zip(self._buckets, counts, strict=True):
             if count:
@@ -61,7 +61,7 @@ def _add_counter(name: str, text: str, *labels: str) -> Counter:
 
 
 def _add_gauge(name: str, text: str, *labels: str, sum: bool = True) -> Gauge:
-    """A state: the ``sum`` over server processes, or the value that one of them set last."""
+    """Declare a gauge. It reports the ``sum`` over all server processes, or else the value that was set last."""
     mode: Final = "livesum" if sum else "livemostrecent"
     metric = Gauge(f"signalbook_{name}", text, labels, registry=REGISTRY, multiprocess_mode=mode)
     _METRICS.append(metric)
@@ -119,7 +119,7 @@ _METHODS: Final = frozenset({"GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "O
 
 
 def api_of(path: str) -> str:
-    """The API that a path belongs to: one of a dozen names, whatever the path."""
+    """Return the name of the API that ``path`` belongs to, for labels. Unknown paths belong to ``xregistry``."""
     first, _, remaining = path[1:].partition("/")
     if first != "compat":
         return _APIS.get(first, "xregistry")
@@ -128,9 +128,9 @@ def api_of(path: str) -> str:
 
 
 def share(folder: str) -> None:
-    """Count in ``folder`` from now on, as does every process that is forked off this one; what was counted is lost.
+    """Store counts in ``folder`` from now on, also in processes forked from this one. Earlier counts are lost.
 
-    prometheus-client looks for such a folder when it is imported only, which a server does long before it has one.
+    prometheus-client reads the folder only when it is imported, which happens long before the server has a folder.
     """
     for metric in _METRICS:
         metric.clear()
@@ -142,7 +142,7 @@ def share(folder: str) -> None:
 
 
 class HttpCounts:
-    """Requests that were counted and are not in the metrics yet. For one event loop."""
+    """Counts of requests that have not been added to the metrics yet. Each event loop uses its own instance."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str, int], _Counts] = {}
@@ -151,14 +151,14 @@ class HttpCounts:
         self.misses = 0
 
     def add(self, path: str, method: str, status: int, seconds: float) -> None:
-        """Count a request."""
-        # To find the labels of a path takes longer than all the rest: what was found is known until the next flush.
+        """Count a request. ``seconds`` is the time until the response began."""
+        # Finding the labels of a path takes longer than counting, so they are remembered until the next flush.
         counts = self._known.get((path, method, status)) or self._find(path, method, status)
         counts.buckets[bisect_left(_DURATION_BUCKETS, seconds)] += 1
         counts.total += seconds
 
     def flush(self) -> None:
-        """Add what was counted to the metrics."""
+        """Add the counts to the metrics, and start again from zero."""
         counted, self._counts, self._known = self._counts, {}, {}
         for (api, method, status), counts in counted.items():
             REQUESTS.labels(api, method, f"{status}xx").add(counts.buckets, counts.total)
@@ -185,14 +185,14 @@ HTTP: Final = HttpCounts()
 
 
 class Process:
-    """The resources that this server process uses; none without ``/proc``."""
+    """Measures the resources that this server process uses. Without ``/proc`` they are reported as 0."""
 
     def __init__(self) -> None:
         self._collector = ProcessCollector(registry=None)
         self._cpu = 0.0
 
     def measure(self) -> None:
-        """Set the metrics."""
+        """Update the metrics of memory, open files and processor time."""
         WORKERS.set(1)
         values = {sample.name: sample.value for metric in self._collector.collect() for sample in metric.samples}
         MEMORY.set(values.get("process_resident_memory_bytes", 0))
@@ -203,7 +203,10 @@ class Process:
 
 
 def exposition(accept: str, state: Iterable[Metric] = ()) -> tuple[str, bytes]:
-    """The media type and text of all metrics, as ``accept`` asks for it, with ``state`` beside them."""
+    """Return the media type and text of all metrics in the format that the header ``accept`` asks for.
+
+    ``state`` are additional metrics to include.
+    """
     registry = CollectorRegistry()
     folder = os.environ.get(FOLDER)
     if folder:
@@ -225,10 +228,10 @@ class _Given(Collector):
 
 
 def _bury(folder: Path) -> None:
-    """Drop the states of server processes that ended; what they counted stays."""
+    """Remove the gauges of server processes that have ended. Their counters and histograms are kept."""
     for pid in {int(file.stem.rpartition("_")[2]) for file in folder.glob("gauge_live*.db")}:
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
-            with suppress(FileNotFoundError):  # another process was faster
+            with suppress(FileNotFoundError):  # another process has already removed them
                 multiprocess.mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Reports that pipelines upload: what they look like, whether they add up, and where they are stored."""
+"""Check and store the reports that pipelines upload."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MOST_MESSAGES: Final = 20_000
 MOST_VIOLATIONS: Final = 500
 _MOST_FAULTS: Final = 100
 _MIN_ROWS_READ: Final = 100
-"""Rows read at once where some of the pipelines may be hidden."""
+"""The smallest number of rows to read at once, because some of the pipelines may be hidden from the caller."""
 _MAX_SHOWN_CHARS: Final = 300
-"""Characters of what a fault of the form says: it may quote the report."""
+"""The largest number of characters of a message about a malformed report, which may quote the report."""
 _PLACE: Final = re.compile(r" - at `(?P<key>key` in `)?\$(?P<steps>[^`]*)`\Z")
 _ITEM: Final = re.compile(r"\[(\d+)\]", re.ASCII)
 
@@ -33,23 +33,23 @@ _Number = Annotated[float, Meta(ge=0)]
 _Text = Annotated[str, Meta(max_length=LONGEST)]
 _Name = Annotated[str, Meta(min_length=1, max_length=LONGEST)]
 _Time = Annotated[str, Meta(max_length=40)]
-# A column of its own; PostgreSQL keeps no NUL.
+# A batch is stored in its own column, and PostgreSQL does not accept NUL in text.
 _Batch = Annotated[str, Meta(min_length=1, max_length=LONGEST, pattern=r"^[^\x00]*$")]
 
 
 class _Part(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A member of a report; others than its own are refused."""
+    """The base class of the parts of a report. Unknown members are refused."""
 
 
 class Bytes(_Part):
-    """Bytes of the input, and of the files that were written."""
+    """The number of bytes in the input, and in the files that were written."""
 
     read: _Count
     written: _Count
 
 
 class Lag(_Part):
-    """Event times, and how old the newest event was at the end."""
+    """The times of the oldest and the newest event. ``seconds`` is the age of the newest one when the batch ended."""
 
     oldest: _Time = ""
     newest: _Time = ""
@@ -70,7 +70,7 @@ class DefinitionCounts(_Part):
 
 
 class ReportedExample(_Part):
-    """A rejected message."""
+    """An example of a rejected message: where it was found, what is wrong with it, and an excerpt of its text."""
 
     source: _Text
     position: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -79,7 +79,7 @@ class ReportedExample(_Part):
 
 
 class ReportedViolation(_Part):
-    """A violation with the number of its messages."""
+    """A violation of a rule, with the number of messages that have it and one example."""
 
     definition: _Text
     path: _Text
@@ -91,7 +91,7 @@ class ReportedViolation(_Part):
 class ReportedRescue(_Part):
     """The number of landed messages with values at ``path`` that have no column.
 
-    An empty path stands for all others.
+    An empty ``path`` stands for all paths that the report does not list.
     """
 
     definition: _Text
@@ -129,7 +129,7 @@ _TIME_FIELDS: Final = ("oldest", "newest")
 
 
 class InvalidReport(SignalbookError):
-    """A document that is no report; ``faults`` say why."""
+    """The error for a document that is not a valid report. ``faults`` are the findings."""
 
     def __init__(self, *faults: Finding) -> None:
         super().__init__(f"the report cannot be taken: {faults[0].path or '/'}: {faults[0].message}")
@@ -137,12 +137,12 @@ class InvalidReport(SignalbookError):
 
 
 class TooManyPipelines(SignalbookError):
-    """There are as many pipelines as there may be."""
+    """The error for the first report of a pipeline when the largest number of pipelines is reached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedReport:
-    """A report that may be stored: its batch, its ``text`` in JSON, and what lists of pipelines show of it."""
+    """A valid report: its batch, its JSON ``text``, and the ``gist``, the members that lists of pipelines show."""
 
     batch: str
     text: str
@@ -150,7 +150,7 @@ class CheckedReport:
 
 
 class PipelineReports:
-    """The reports that a store keeps beside the registry: ``keep`` of each pipeline, of ``most`` pipelines."""
+    """The stored reports of pipelines: the newest ``keep`` reports of each pipeline, for at most ``most`` pipelines."""
 
     def __init__(self, store: Store, *, keep: int, most: int) -> None:
         self._store = store
@@ -158,32 +158,33 @@ class PipelineReports:
         self._most = most
 
     def pipeline(self, name: str) -> ReportingPipeline | None:
-        """A pipeline that has reported, None if there is none."""
+        """Return the pipeline ``name``, or None if it has not reported."""
         with self._store.read() as transaction:
             return transaction.reports.pipeline(name)
 
     def pipelines(self, after: str, limit: int, is_visible: Callable[[str], bool]) -> list[ReportingPipeline]:
-        """Return up to ``limit`` pipelines by name, behind the name ``after``, whose names are visible to the caller.
+        """Return up to ``limit`` pipelines in order of name, after the name ``after``.
 
-        Pages are made of the result, so neither the last name of a page nor its length depends on hidden pipelines.
+        Only pipelines for whose name ``is_visible`` returns True are included. So neither the length of a page nor its
+        last name reveals hidden pipelines.
         """
         with self._store.read() as transaction:
             return list(islice(_read_visible_pipelines(transaction.reports, after, limit, is_visible), limit))
 
     def reports(self, pipeline: str, before: int, limit: int, size: int) -> list[StoredReport]:
-        """Reports of a pipeline, the newest first: as ``ReportReader.reports``."""
+        """Return reports of a pipeline, newest first. The parameters are those of ``ReportReader.reports``."""
         with self._store.read() as transaction:
             return transaction.reports.reports(pipeline, before, limit, size)
 
     def newest(self, names: Sequence[str], size: int) -> Iterator[tuple[str, StoredReport]]:
-        """The newest reports of pipelines: as ``ReportReader.newest``."""
+        """Yield the newest report of each pipeline in ``names``, like ``ReportReader.newest``."""
         with self._store.read() as transaction:
             yield from transaction.reports.newest(names, size)
 
     def add(self, transaction: WriteTransaction, name: str, report: CheckedReport) -> tuple[int, bool]:
-        """Store a pipeline's report: its number, and whether it is new.
+        """Store a report of the pipeline ``name``. Return its number, and True if the report is new.
 
-        Raises ``TooManyPipelines`` if it were the first of one pipeline more than there may be.
+        Raises ``TooManyPipelines`` if the pipeline is new and the largest number of pipelines is reached.
         """
         stored = transaction.reports
         if stored.pipeline(name) is None and stored.pipeline_count() >= self._most:
@@ -194,7 +195,7 @@ class PipelineReports:
 def _read_visible_pipelines(
     reports: ReportReader, after: str, limit: int, is_visible: Callable[[str], bool]
 ) -> Iterator[ReportingPipeline]:
-    """Yield the visible pipelines behind the name ``after``, of which hardly more than ``limit`` are needed."""
+    """Yield the visible pipelines after the name ``after``. Rows are read in pages suited to ``limit``."""
     page_size = max(limit, _MIN_ROWS_READ)
     while True:
         page = reports.pipelines(after, page_size)
@@ -205,9 +206,9 @@ def _read_visible_pipelines(
 
 
 def read_report(document: JSON) -> CheckedReport:
-    """The report in a JSON document. Raises ``InvalidReport`` unless it is one whose totals add up.
+    """Return the report in a JSON document. Raises ``InvalidReport`` if it is malformed or its totals do not add up.
 
-    Of its form the first finding is reported, of sums and times up to 100.
+    A malformed report has one finding, the first one. Wrong sums and times have up to 100 findings.
     """
     try:
         report = msgspec.convert(document, type=BatchReport)
@@ -221,7 +222,10 @@ def read_report(document: JSON) -> CheckedReport:
 
 
 def _parse_finding(text: str) -> Finding:
-    """Convert an error of msgspec to a finding with a JSON Pointer. It does not name the member of a map."""
+    """Convert an error of msgspec to a finding with a JSON Pointer.
+
+    msgspec does not name the member of a map, so the pointer has ``*`` in its place.
+    """
     place = _PLACE.search(text)
     if place is None:
         return Finding(path="", rule="type", message=text[:_MAX_SHOWN_CHARS])
@@ -231,7 +235,7 @@ def _parse_finding(text: str) -> Finding:
 
 
 def _check_sums(report: BatchReport) -> Iterator[Finding]:
-    """Check that the numbers add up: every message is counted once."""
+    """Yield a finding for each total that differs from the sum of its parts. Each message must be counted once."""
     places = report.landed + report.dead_lettered + report.dropped
     landed = sum(counts.landed for counts in report.by_message.values())
     sums = (

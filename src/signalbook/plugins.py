@@ -1,4 +1,4 @@
-"""What installed packages add to Signalbook: the entry points of a group, each under one name; and its own extras."""
+"""Find the plugins that installed packages add to Signalbook as entry points, and name Signalbook's own extras."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from signalbook.errors import SignalbookError
 
 
 class PluginClash(SignalbookError):
-    """Two installed packages offer the same thing; one of them must go."""
+    """The error for two installed packages that offer a plugin of the same name. One must be uninstalled."""
 
 
 @cache
 def offered(group: str, kind: str, key: Callable[[EntryPoint], str]) -> Mapping[str, EntryPoint]:
-    """Return what is installed of ``group``, as ``collect`` has it."""
+    """Return the installed entry points of ``group`` by ``key``, like ``collect``."""
     return collect(entry_points(group=group), kind, key)
 
 
 def collect(points: Iterable[EntryPoint], kind: str, key: Callable[[EntryPoint], str]) -> Mapping[str, EntryPoint]:
-    """Return entry points by ``key``; errors name their ``kind``. Raises ``PluginClash`` if two differ under one."""
+    """Return entry points by the name that ``key`` returns. ``kind`` names their kind in error messages.
+
+    Raises ``PluginClash`` if different entry points have the same name.
+    """
     points_by_name: dict[str, EntryPoint] = {}
     for point in points:
         name = key(point)
@@ -32,7 +35,7 @@ def collect(points: Iterable[EntryPoint], kind: str, key: Callable[[EntryPoint],
 
 
 def install(*extras: str) -> str:
-    """Return the command that installs these extras. Signalbook is on no package index yet."""
+    """Return the command that installs these extras from a clone, because Signalbook is not on a package index yet."""
     native = "./native " if "pipeline" in extras else ""
     return f"pip install {native}'.[{','.join(extras)}]' in a clone of Signalbook"
 
@@ -44,10 +47,10 @@ def load(point: EntryPoint) -> Any:
 
 
 def lower(point: EntryPoint) -> str:
-    """An entry point's name in lower case."""
+    """Return the name of an entry point in lower case."""
     return point.name.lower()
 
 
 def upper(point: EntryPoint) -> str:
-    """An entry point's name in upper case."""
+    """Return the name of an entry point in upper case."""
     return point.name.upper()

@@ -1,4 +1,4 @@
-"""The server process: builds the application over a store, and runs it. It may import every package."""
+"""Build the server's application over a store, and run it in server processes. This module may import every package."""
 
 from __future__ import annotations
 
@@ -63,35 +63,38 @@ _EXAMPLE_PASSWORDS: Final = frozenset({"change-me", "REPLACE-ME"})
 _COPIES: Final = ("accept", "refuse")
 _SHUTDOWN_SECONDS: Final = 10
 _KILL_SECONDS: Final = 2
-"""More for a server process that has not ended by itself."""
+"""The time after ``_SHUTDOWN_SECONDS`` at which a server process that has not ended is killed."""
 _ACCEPTED: Final = 8
 """Connections that a server process accepts in one turn of its event loop."""
 _THINKING_SECONDS: Final = 60.0
-"""Between two statements of a write: what takes longer is for the process beside, or outside of the turn."""
+"""The longest time between two SQL statements of a write. Longer work is done in the process for large requests, or
+outside the write's turn."""
 _HANG_SECONDS: Final = 60
-"""A server process that does nothing at all for so long is replaced. Starting on a busy machine takes some."""
+"""A server process that does not respond for this time is replaced. Starting on a busy machine takes some seconds."""
 _LOOK_SECONDS: Final = 0.5
-"""Between two looks of a server process for the one that started it."""
+"""The time between two checks of a server process whether its supervisor still runs."""
 _ALLOCATIONS: Final = 10_000
-"""Objects made between two looks for garbage: a write makes hundreds, and leaves none that has to be looked for."""
+"""The number of new objects between two garbage collections. A write makes hundreds of objects, but no cycles that
+need the garbage collector."""
 _SLICE_SECONDS: Final = 0.0005
-"""For which a thread keeps the interpreter to itself while others wait; Python's own 5 ms add up over many clients."""
+"""The time after which a thread yields the interpreter to waiting threads. Python's default of 5 ms is too long with
+many clients."""
 _CENTURY: Final = 36_525
 """Days."""
 
 
 class ServerError(SignalbookError):
-    """The server cannot start; the message says why and what to do."""
+    """The error for a server that cannot start. The message contains the reason and advice."""
 
 
 def build(settings: Settings) -> Starlette:
-    """The application over the store ``settings.db``, which is created or migrated first.
+    """Return the application over the store ``settings.db``, which is created or migrated first.
 
     Raises ``StorageError``, ``SettingError``, ``RegistryError``.
     """
-    with ExitStack() as opened:  # closed here if something is wrong, else by the application
+    with ExitStack() as opened:  # closed here after an error, else by the application when it ends
         opened.callback(tracing.begin(os.environ, __version__))
-        # What it copies from registries that it follows is checked in the turn.
+        # Content copied from followed registries is checked within the write's turn, so a longer time is allowed.
         store = open_recorded(settings, idle=IDLE if settings.follow else _THINKING_SECONDS)
         opened.callback(store.close)
         engine = Engine(store, settings=settings)
@@ -133,28 +136,28 @@ def build(settings: Settings) -> Starlette:
 
 
 def _start_large_requests(theirs: socket.socket) -> subprocess.Popen[bytes]:
-    # What it counts is not in the metrics, whose folder would have files of every process that ever was.
+    # This process reports no metrics: otherwise the folder would keep files of every process that ever ran.
     environment = {name: value for name, value in os.environ.items() if name != metrics.FOLDER}
     code = f"import signalbook.server; signalbook.server.serve_large_requests({theirs.fileno()}, {__version__!r})"
     command = [sys.executable, "-P", "-c", code]
-    return subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)  # noqa: S603  nothing of a client
+    return subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)  # noqa: S603  no input of a client
 
 
 def serve_large_requests(number: int, version: str) -> None:
-    """Answer the large requests that come by the socket of this ``number``, until it is closed.
+    """Answer large requests that the server process sends over the socket with the file descriptor ``number``.
 
-    Ends at once where another version than that of the server process is installed by now: it would migrate the
-    database under that one.
+    Return when the socket is closed. Return at once if the installed version is not the ``version`` of the server
+    process, because a newer version would migrate the database while the server process uses it.
     """
     if version != __version__:
         return
-    # Signals to the group are for the server process, which finishes what it has and then closes the socket.
+    # Ignore signals to the process group. The server process finishes its requests and then closes the socket.
     for ignored in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_IGN)
     connection = Connection(number)
     settings: Settings = connection.recv()
     begin_log(settings.log_level.upper(), settings.log_format)
-    # Each request was counted where it came in, and the capabilities of a file were put in force at the start.
+    # The server process has already applied rate limits, and the capabilities file when it started.
     settings = replace(settings, limits="off", capabilities="")
     store = open_recorded(settings)
     audit = Audit(store, settings)
@@ -174,15 +177,16 @@ def serve_large_requests(number: int, version: str) -> None:
 
 
 def _is_direct(settings: Settings) -> bool:
-    # A file answers a point read in microseconds: handing it to a thread costs more. A database server does not.
+    # SQLite answers a single read in microseconds, so handing it to a thread would cost more. A database server is
+    # slower.
     return settings.db.startswith("sqlite")
 
 
 def run(settings: Settings) -> None:
-    """Serve until SIGINT or SIGTERM; requests under way are finished first.
+    """Serve until SIGINT or SIGTERM. Requests in progress are finished first.
 
-    Everything that can keep it from starting is tried before: raises ``ServerError``, ``StorageError``,
-    ``SettingError`` or ``RegistryError``.
+    Raises ``ServerError``, ``StorageError``, ``SettingError`` or ``RegistryError`` before serving if the server cannot
+    start.
     """
     check_settings(settings)
     check_secrets(settings, os.environ)
@@ -190,7 +194,7 @@ def run(settings: Settings) -> None:
         ports = (settings.port, *((settings.confluent_port,) if settings.confluent_port else ()))
         listening = [opened.enter_context(_bind_socket(settings, port)) for port in ports]
         if settings.from_folder or is_throw_away(settings.db):
-            # In a file, which every process of this server opens.
+            # Use a temporary file, because every process of this server has to open the database.
             with tempfile.TemporaryDirectory(prefix="signalbook-") as private:
                 _serve(replace(settings, db=f"sqlite:///{private}/registry.db"), listening)
         else:
@@ -212,7 +216,7 @@ def _serve(settings: Settings, listening: list[socket.socket]) -> None:
         workers=settings.workers,
         interface="asgi3",
         lifespan="on",
-        loop="auto",  # uvloop, where there is one
+        loop="auto",  # uvloop if it is installed
         http=HTTPConnection,
         ws="none",
         log_config=None,
@@ -223,18 +227,18 @@ def _serve(settings: Settings, listening: list[socket.socket]) -> None:
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         timeout_worker_healthcheck=_HANG_SECONDS,
-        # Each server process reads the files: they are read anew at SIGHUP, which replaces all of them.
+        # Each server process reads the certificate files when it starts. SIGHUP replaces all server processes.
         ssl_context_factory=partial(_build_tls, settings) if settings.tls_cert else None,
     )
-    # A turn of the event loop takes one connection from a socket, and a turn is long under load: with one socket alone
-    # the last of 256 clients that come at once waits for more than a second.
+    # Each turn of the event loop accepts one connection per socket, and turns are long under load. With a single
+    # socket, the last of 256 simultaneous clients would wait for more than a second.
     more = [listener.dup() for listener in listening for _ in range(_ACCEPTED - 1)]
     supervisor = _Supervisor(config, [*listening, *more])
-    # From now on clients may connect: they wait for the first server process.
+    # From now on clients can connect. They wait until the first server process accepts them.
     for listener in listening:
         listener.listen(config.backlog)
     _announce(settings, registryid, exposed=exposed)
-    # Its processes share their counts there, which begin anew with it.
+    # The server processes share their metrics in this folder, which is new for each start of the server.
     with tempfile.TemporaryDirectory(prefix="signalbook-metrics-") as folder:
         metrics.share(folder)
         _favour_requests()
@@ -248,22 +252,22 @@ def _build_tls(settings: Settings, *_: object) -> ssl.SSLContext:
 
 
 class _Supervisor(Multiprocess):
-    """Starts the server processes, replaces one that dies, and all of them, one by one, at SIGHUP.
+    """Starts the server processes, and replaces a process that dies. At SIGHUP it replaces all of them, one by one.
 
-    They are forked, so that each begins with everything imported. This process has no threads and no connections.
-    From the first SIGHUP on they are spawned: a new version may have been installed in place.
+    Processes are forked, so that each begins with all modules imported. The supervisor itself has no threads and no
+    connections. After the first SIGHUP, processes are spawned, because a new version may have been installed.
     """
 
     def __init__(self, config: Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
         self._spawned = multiprocess.get_subprocess  # type: ignore[attr-defined]
-        # uvicorn has no settings for these. Elsewhere the system's own libraries do not survive a fork.
+        # uvicorn has no settings for these. Outside Linux, system libraries may not work after a fork.
         multiprocess.Process = _ServerProcess  # type: ignore[misc]
         if sys.platform == "linux":
             multiprocess.get_subprocess = _fork  # type: ignore[assignment,attr-defined]
 
     def handle_hup(self) -> None:
-        """Replace the server processes by some that read and import everything anew."""
+        """Replace the server processes by new ones that import all modules and read all files again."""
         multiprocess.get_subprocess = self._spawned  # type: ignore[attr-defined]
         super().handle_hup()
 
@@ -275,12 +279,12 @@ class _ServerProcess(multiprocess.Process):
     """On the monotonic clock."""
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Ask the process to end, and set the deadline after which it is killed."""
         super().terminate()
         self._deadline = time.monotonic() + (self.config.timeout_graceful_shutdown or 0) + _KILL_SECONDS
 
     def join(self) -> None:
-        """Wait for its end."""
+        """Wait until the process has ended. Kill it at the deadline."""
         self.process.join(max(0.0, self._deadline - time.monotonic()))
         if self.process.is_alive():
             self.kill()
@@ -292,24 +296,28 @@ def _fork(config: Config, target: Callable[..., None], sockets: list[socket.sock
 
 
 def _begin(config: Config, target: Callable[..., None], sockets: list[socket.socket]) -> None:
-    for number in multiprocess.SIGNALS:  # else those that the supervisor waits for would be waited for here
+    for number in multiprocess.SIGNALS:  # a forked process inherits the supervisor's handlers: reset them
         signal.signal(number, signal.SIG_DFL)
     config.configure_logging()
     target(sockets=sockets)
 
 
 def _watch(engine: Engine, settings: Settings) -> FolderWatch | None:
-    """Return the watch over ``settings.from_folder``, if set. It extends the founded model."""
+    """Return the watch over the folder ``settings.from_folder``, or None if no folder is set."""
     if not settings.from_folder:
         return None
     return FolderWatch(engine, Path(settings.from_folder), load_model_source(settings.model))
 
 
 def _build_application(settings: Settings, *, exposed: bool, away: StorageUnavailable | None) -> Starlette | Waiting:
-    """Build the application of a server process, which opens the store itself. ``away`` tells why it must wait."""
+    """Build the application of a server process, which opens the store itself.
+
+    ``away`` is the error of a database that is not available, or None. With an error, the application waits for it.
+    """
     begin_log(settings.log_level.upper(), settings.log_format)
     threading.Thread(target=_end_with_supervisor, name="supervisor", daemon=True).start()
-    # uvicorn's handlers only ask it to stop serving: while it starts, the process ends at once.
+    # uvicorn's signal handlers only stop serving. Use the default handlers here, so that a process ends at once if a
+    # signal comes while it starts.
     handlers = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGINT)}
     late = partial(_build_late, settings, exposed=exposed)
     application: Starlette | Waiting
@@ -332,21 +340,24 @@ def _build_late(settings: Settings, *, exposed: bool) -> Starlette:
 
 
 def _end_with_supervisor() -> None:
-    """Stop once the process that started this one is gone, be it killed: nobody could stop it, or take its port."""
+    """Stop this server process when its supervisor has ended, even if the supervisor was killed.
+
+    Otherwise nobody could stop this process, and its port would stay in use.
+    """
     supervisor = multiprocessing.parent_process()
     if supervisor is not None:
-        # Its end of a pipe would tell at once, but processes that were forked later hold that too.
+        # A pipe to the supervisor would not be closed, because processes forked later also hold its other end.
         while os.getppid() == supervisor.pid:
             time.sleep(_LOOK_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _favour_requests() -> None:
-    """Keep requests from waiting for what else the process does.
+    """Keep garbage collection and other threads from delaying requests.
 
-    Looking through all that was loaded to stay for garbage would stop each of them for 60 ms, and ready comes as much
-    earlier without a look at the start: 2 % of it is garbage. A thread that works for one makes the event loop wait at
-    every system call, for as long as threads may keep the interpreter to themselves.
+    A collection over all objects loaded at the start would stop requests for 60 ms, and only 2 % of the objects are
+    garbage: freeze them. After every system call the event loop waits for other threads to release the interpreter:
+    shorten the time for which a thread may keep it.
     """
     gc.freeze()
     gc.enable()
@@ -381,15 +392,15 @@ _CLOSED: Final = """\
 
 
 def check_exposure(settings: Settings, policy: Policy | None, *, exposed: bool) -> None:
-    """Raise ``ServerError`` if it were ``exposed`` to other machines and nobody had said who may do what."""
+    """Raise ``ServerError`` if the server is ``exposed`` to other machines without a policy or open access."""
     if exposed and settings.access != OPEN and policy is None:
         raise ServerError(_CLOSED.format(host=_format_host(settings)))
 
 
 def _prepare(settings: Settings, *, exposed: bool) -> str:
-    """Create or migrate the store, and close it again: server processes must not inherit it. Returns the registryid.
+    """Create or migrate the store, and return the registryid. Server processes must not inherit the store: close it.
 
-    Raises ``ServerError`` if it would be ``exposed`` to other machines without anybody having said who may do what.
+    Raises ``ServerError`` if the server would be ``exposed`` to other machines without a policy or open access.
     """
     store = open_recorded(settings, idle=_THINKING_SECONDS)
     try:
@@ -407,7 +418,7 @@ def _prepare(settings: Settings, *, exposed: bool) -> str:
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise ``SettingError`` for values that no server can start with."""
+    """Raise ``SettingError`` if a setting has a value with which the server cannot start."""
     for name in ("workers", "threads", "max_reports", "max_entity_bytes"):
         if getattr(settings, name) < 1:
             raise SettingError(f"{name} is at least 1, not {getattr(settings, name)}")
@@ -437,7 +448,7 @@ def check_settings(settings: Settings) -> None:
 
 
 def check_secrets(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Raise ``SettingError`` for secrets that cannot be used, or that everybody knows from an example."""
+    """Raise ``SettingError`` if a key file cannot be used, or the database password is the one of an example."""
     keyring(settings).keys()
     passwords = {environ.get("PGPASSWORD"), urlsplit(settings.db).password}
     if settings.db.startswith("postgresql") and not _EXAMPLE_PASSWORDS.isdisjoint(passwords):
@@ -445,7 +456,7 @@ def check_secrets(settings: Settings, environ: Mapping[str, str]) -> None:
 
 
 def _bind_socket(settings: Settings, port: int) -> socket.socket:
-    """Return the socket that all server processes share; it does not listen yet. Raises ``ServerError``."""
+    """Return a bound socket, which all server processes share and which does not listen yet. Raises ``ServerError``."""
     where = f"{_format_host(settings)}:{port}"
     option = "--port" if port == settings.port else "--confluent-port"
     try:

@@ -1,7 +1,7 @@
-"""Traces and logs for OpenTelemetry: off, and free of cost, unless the environment (``OTEL_*``) says where they go.
+"""Send traces and logs to OpenTelemetry if environment variables (``OTEL_*``) name a destination.
 
-A trace goes on through the outbox: the correlation id of a write is then the trace and span of its request, by which
-its deliveries belong to the same trace, whichever server makes them (docs/operations.md, Traces).
+A trace continues through the outbox. The correlation id of a write contains the trace and span of its request, so that
+deliveries belong to the same trace, whichever server makes them (docs/operations.md, Traces).
 """
 
 from __future__ import annotations
@@ -30,17 +30,20 @@ Attributes = Mapping[str, str | int]
 
 
 class TracingError(SignalbookError):
-    """The environment asks for what cannot be done; the message says what to do."""
+    """The error for ``OTEL_*`` variables that cannot be satisfied. The message contains advice."""
 
 
 class _State:
-    """The one of this process; ``tracer`` is None while there are no traces."""
+    """The tracing state of this process. ``tracer`` is None while tracing is off."""
 
     tracer: Tracer | None = None
 
 
 def wanted(environ: Mapping[str, str], signal: str) -> str:
-    """Return where ``signal``, TRACES or LOGS, goes: otlp, console, or "". Raises ``TracingError``."""
+    """Return the exporter for ``signal``, which is ``TRACES`` or ``LOGS``: ``otlp``, ``console``, or ``""`` for none.
+
+    Raises ``TracingError`` for an unsupported exporter or protocol.
+    """
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return ""
     if not any(environ.get(name.format(signal)) for name in _WHERE):
@@ -58,15 +61,15 @@ def wanted(environ: Mapping[str, str], signal: str) -> str:
 
 
 def check(environ: Mapping[str, str]) -> None:
-    """Raise ``TracingError`` if the environment asks for what is not installed or not there."""
+    """Raise ``TracingError`` if ``environ`` asks for an unsupported exporter, or OpenTelemetry is not installed."""
     if (wanted(environ, "TRACES") or wanted(environ, "LOGS")) and find_spec("opentelemetry") is None:
         raise TracingError(f"OTEL_* is set, which needs OpenTelemetry: {install('otel')}")
 
 
 def begin(environ: Mapping[str, str], version: str) -> Callable[[], None]:
-    """Begin to trace and to send logs, as the environment says. Returns what sends the rest and ends it.
+    """Start to send traces and logs as ``environ`` says. ``version`` is the version of the service.
 
-    Raises as ``check``.
+    Return a function that sends the remaining data and stops. Raises like ``check``.
     """
     check(environ)
     traces, logs = wanted(environ, "TRACES"), wanted(environ, "LOGS")
@@ -90,7 +93,7 @@ def begin(environ: Mapping[str, str], version: str) -> Callable[[], None]:
 
 @contextmanager
 def program(name: str, environ: Mapping[str, str], version: str) -> Iterator[None]:
-    """A program that is a trace of its own, if the environment says so. Raises as ``check``."""
+    """Record the block as one trace with the name ``name``, if ``environ`` turns tracing on. Raises like ``check``."""
     end = begin(environ, version)
     try:
         with span(name):
@@ -131,12 +134,12 @@ def _begin_logs(exporter: str, resource: Any) -> Callable[[], None]:
 
 
 def tracing() -> bool:
-    """Return True if there are traces. Check this before any work for them."""
+    """Return True if tracing is on. Call this before doing any work for traces."""
     return _State.tracer is not None
 
 
 def current() -> Context | None:
-    """Return the context of this thread or task for another one, or None without traces."""
+    """Return the trace context of this thread or task, to pass it to another one, or None if tracing is off."""
     if _State.tracer is None:
         return None
     from opentelemetry.context import get_current
@@ -146,7 +149,7 @@ def current() -> Context | None:
 
 @contextmanager
 def within(context: Context | None) -> Iterator[None]:
-    """Go on with what ``current`` returned elsewhere."""
+    """Use ``context``, which ``current`` returned in another thread or task, within the block. None has no effect."""
     if context is None:
         yield
         return
@@ -162,7 +165,11 @@ def within(context: Context | None) -> Iterator[None]:
 def span(
     name: str, attributes: Attributes | None = None, *, parent: Context | None = None, links: Iterable[Context] = ()
 ) -> AbstractContextManager[Span | None]:
-    """A part of what goes on, None while there are no traces; an exception that leaves it is noted."""
+    """Return a context that records a span. The span is None if tracing is off.
+
+    ``parent`` is the context of the parent span (by default the current one), and ``links`` are contexts of related
+    spans. An exception that leaves the block is recorded.
+    """
     if _State.tracer is None:
         return nullcontext()
     from opentelemetry.trace import Link, get_current_span
@@ -173,7 +180,7 @@ def span(
 
 
 def describe(span: Span | None, attributes: Attributes, links: Iterable[Context | None]) -> None:
-    """Say more of a span, and with which others it is connected."""
+    """Add ``attributes`` and ``links`` to ``span``. Do nothing if it is None."""
     if span is None:
         return
     from opentelemetry.trace import get_current_span
@@ -187,9 +194,10 @@ def describe(span: Span | None, attributes: Attributes, links: Iterable[Context 
 def serving(
     method: str, path: str, api: str, headers: Iterable[tuple[bytes, bytes]]
 ) -> Iterator[Callable[[int], None]]:
-    """A request as a span, which goes on with the trace of its ``traceparent``. What is yielded takes the status.
+    """Record a request as a span that continues the trace in its header ``traceparent``.
 
-    The query is left out: it may hold what is nobody's business.
+    Yield a function that takes the status of the response. The query of the URL is not recorded, because it may contain
+    private data.
     """
     from opentelemetry.trace import SpanKind, StatusCode
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -211,7 +219,7 @@ def serving(
 
 
 def correlationid() -> str:
-    """The trace and span that go on here as the id of an interaction, ``""`` without."""
+    """Return a correlation id made of the current trace and span, or ``""`` if there is no current span."""
     if _State.tracer is None:
         return ""
     from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
@@ -221,7 +229,10 @@ def correlationid() -> str:
 
 
 def correlated(ids: Iterable[str]) -> list[Context]:
-    """The requests that correlation ids name, as far as those are any's, each once."""
+    """Return the trace contexts of the requests that ``ids`` refer to, each once.
+
+    Ids that were not made by ``correlationid`` are left out. Return an empty list if tracing is off.
+    """
     if _State.tracer is None:
         return []
     from opentelemetry.context import Context
@@ -238,7 +249,7 @@ def correlated(ids: Iterable[str]) -> list[Context]:
 
 
 def outgoing() -> dict[str, str]:
-    """The headers by which another program goes on with this trace (W3C Trace Context); none without."""
+    """Return the headers with which another program continues this trace (W3C Trace Context), or no headers."""
     if _State.tracer is None:
         return {}
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

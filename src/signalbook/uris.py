@@ -1,4 +1,4 @@
-"""What counts as a URI (RFC 3986), by its characters and its scheme, and which are the same; nothing is fetched."""
+"""Check, compare and take apart URIs by their text (RFC 3986). Nothing is fetched."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def is_uri(text: str) -> bool:
 
 
 def normal_uri(text: str) -> str:
-    """The form in which references are compared: equal ones name the same thing by RFC 3986 6.2.2 and 6.2.3.
+    """Return ``text`` in a normal form, so that equivalent references are equal (RFC 3986 6.2.2 and 6.2.3).
 
-    Case of scheme and host, percent-encoding, dot segments and default ports make no difference; a slash at the end
-    and ``%2F`` do. Of what is no reference it is some text, too.
+    Differences in the case of scheme and host, percent-encoding, dot segments and default ports are removed. A final
+    slash and ``%2F`` are kept. Any text is accepted, even if it is not a reference.
     """
     parts = _PARTS.fullmatch(_OCTET.sub(lambda match: _normalize_octet(match[0]), text))
     assert parts is not None, "every text has these parts"
@@ -64,12 +64,15 @@ def is_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is none, half of an IPv6 address
+    except ValueError:  # an invalid port or IPv6 address
         return False
 
 
 def is_secure(url: str) -> bool:
-    """Return True if nobody on the way can read or change requests to ``url``: https, or http on this machine."""
+    """Return True if requests to ``url`` cannot be read or changed by others: https, or http on this machine.
+
+    Return False for a URL with a user, a password or a fragment.
+    """
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -83,13 +86,13 @@ def is_secure(url: str) -> bool:
 
 
 def without_user(url: str) -> str:
-    """``url`` without the user and the password it may have: what may be shown, and names a server to others."""
+    """Return ``url`` without user and password, so that it can be shown and stored."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if "@" in parts.netloc else url
 
 
 def user_of(url: str) -> tuple[str, str] | None:
-    """The user and the password that ``url`` has, None without them."""
+    """Return the decoded user and password in ``url``, or None if it has neither."""
     parts = urlsplit(url)
     if parts.username is None and parts.password is None:
         return None

@@ -18,7 +18,8 @@ JSON = Any
 JSONObject = dict[str, Any]
 
 MAX_DEPTH: Final = 64
-# What becomes of a message in memory is bounded by its values: an empty array is three bytes of text, and 64 decoded.
+# The number of values limits the memory that a decoded message takes: an empty array has 3 bytes of text, but 64 bytes
+# of memory.
 MAX_VALUES: Final = 4_000_000
 
 _TIMESTAMP: Final = re.compile(
@@ -27,7 +28,7 @@ _TIMESTAMP: Final = re.compile(
 # A string, and whether it is the name of a member.
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"(\s*+:)?', re.DOTALL)
 _ESCAPED: Final = re.compile(rb"\\.", re.DOTALL)
-# Bytes that are looked through at once.
+# The number of bytes that are searched at once.
 _PIECE: Final = 1 << 18
 
 
@@ -36,20 +37,20 @@ NONFINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.in
 
 
 class JSONError(ValueError):
-    """Text that is no JSON, or is nested deeper than allowed. The message says what and where."""
+    """The error for text that is not JSON, or is nested too deeply. The message contains the reason and the place."""
 
 
 class TooManyValues(JSONError):
-    """JSON text with more than ``most`` values."""
+    """The error for JSON text with more than ``most`` values."""
 
     def __init__(self, most: int) -> None:
         super().__init__(f"more than {most} values, by its commas and brackets")
 
 
-# A float keeps all digits of a number that is written in at most so many characters, unless it has an exponent.
+# A float can represent all digits of a number that has at most this many characters and no exponent.
 _FLOAT_CHARS: Final = 16
-# Digits before the point, or zeros behind it, that a number may have: libraries write out all of them, and a billion
-# take no more than ten characters of JSON. Python writes out integers of 4,300.
+# The largest number of digits before the point, or of zeros after it. Libraries write out all of these digits, and ten
+# characters of JSON with an exponent can stand for a billion digits. Python's own limit for integers is 4,300 digits.
 _MAX_MAGNITUDE: Final = 4000
 
 
@@ -79,10 +80,11 @@ def parse_json(
 ) -> JSON:
     """Decode JSON text. Numbers without fraction or exponent become ``int``, others ``float``.
 
-    With ``exact`` a number whose digits, or whose size, a float does not have becomes a ``Decimal``.
+    With ``exact``, a number that a float cannot represent exactly becomes a ``Decimal``.
 
-    Raises ``JSONError`` on broken JSON, invalid UTF-8, nesting beyond ``max_depth``, more than ``max_values``
-    values, and if ``unique`` on a name that an object has twice: what that means no two programs agree on (RFC8259 4).
+    Raises ``JSONError`` on broken JSON, invalid UTF-8, nesting beyond ``max_depth``, and more than ``max_values``
+    values. With ``unique``, also raises it for an object with two members of the same name, because programs disagree
+    on the meaning of such an object (RFC8259 4).
     """
     if max_values is not None and len(data) > max_values and _has_more(data, max_values):
         raise TooManyValues(max_values)
@@ -94,7 +96,7 @@ def parse_json(
         raise JSONError(f"a number has an exponent beyond {_MAX_MAGNITUDE}") from None
     except (msgspec.DecodeError, UnicodeError) as error:
         raise JSONError(str(error)) from None
-    # Fewer brackets than levels cannot be too deep: most texts are spared the walk.
+    # A text with at most ``max_depth`` opening brackets cannot be too deep. So most values need not be walked.
     if _count_brackets(data) > max_depth and deeper_than(value, max_depth):
         raise JSONError(f"nested deeper than {max_depth} levels")
     if unique:
@@ -115,7 +117,7 @@ def dump_json(value: JSON, *, indent: int | None = None) -> bytes:
 
 
 def nonfinite_name(number: float) -> str:
-    """The name of a number that JSON does not have, one of ``NONFINITE``."""
+    """Return the name of a number that JSON cannot represent. The name is a key of ``NONFINITE``."""
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
@@ -125,12 +127,12 @@ def canonical_json(value: JSON) -> bytes:
 
 
 def fingerprint(value: JSON) -> str:
-    """SHA-256 of the canonical JSON of ``value``, in lower-case hex."""
+    """Return the SHA-256 digest of the canonical JSON of ``value``, in lower-case hex."""
     return digest(canonical_json(value))
 
 
 def digest(data: bytes) -> str:
-    """SHA-256 of ``data``, in lower-case hex."""
+    """Return the SHA-256 digest of ``data``, in lower-case hex."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -146,11 +148,11 @@ def _has_more(data: bytes | str, most: int) -> bool:
     if count_separators(text) <= most:
         return False
     count = start = inside = 0
-    # In pieces: the strings of a large text, or what is between them, take many times its size all together.
+    # Work in pieces, because a list of all strings of a large text takes many times the memory of the text.
     while start < len(text) and count <= most:
         piece = text[start : start + _PIECE]
         if (len(piece) - len(piece.rstrip(b"\\"))) % 2:
-            piece = text[start : start + _PIECE + 1]  # with what the last backslash escapes
+            piece = text[start : start + _PIECE + 1]  # include the character after the last backslash
         parts = _ESCAPED.sub(b"", piece).split(b'"')
         count += count_separators(b"".join(parts[inside::2]))
         start, inside = start + len(piece), (inside + len(parts) - 1) % 2
@@ -158,12 +160,18 @@ def _has_more(data: bytes | str, most: int) -> bool:
 
 
 def count_separators(text: bytes) -> int:
-    """Commas and opening brackets, those in strings too: no text has more values, but for one that is no array."""
+    """Return the number of commas and opening brackets, including those in strings.
+
+    An array or object does not have more values than this number.
+    """
     return text.count(b",") + _count_brackets(text)
 
 
 def step_into(value: JSON, token: str) -> JSON:
-    """Return what one token of a JSON Pointer (RFC 6901) names in ``value``. Raises ``LookupError``."""
+    """Return the member or item of ``value`` that one token of a JSON Pointer names (RFC 6901).
+
+    Raises ``LookupError`` if it does not exist.
+    """
     name = token.replace("~1", "/").replace("~0", "~")
     if isinstance(value, dict):
         return value[name]
@@ -174,7 +182,7 @@ def step_into(value: JSON, token: str) -> JSON:
 
 def deeper_than(value: JSON, depth: int) -> bool:
     """Return True if arrays and objects are nested more than ``depth`` deep."""
-    # by recursion, which ``depth`` bounds: lists of all values of a level take longer to fill than to walk
+    # Recursion is limited by ``depth``, and faster than building a list of all values of each level.
     if value.__class__ is dict:
         value = value.values()
     elif value.__class__ is not list:
@@ -188,11 +196,11 @@ def deeper_than(value: JSON, depth: int) -> bool:
 
 
 def repeated_names(text: bytes, value: JSON) -> tuple[str | None, str | None]:
-    """A name that the outermost object of a JSON text has twice, and one that an object within has.
+    """Return a name that the outermost object of ``text`` has twice, and one that an inner object has twice.
 
-    ``value`` is what the text was decoded to, which has the last member of each name.
+    Either is None if there is no such name. ``value`` is the decoded text, which has only the last member of each name.
     """
-    # Names in the text against names in the value: nearly all texts have none twice, and are looked at no further.
+    # If text and value have equally many names, no name is repeated. This is the case for nearly all texts.
     if sum(map(bool, _STRING.findall(text))) == _count_names(value):
         return None, None
     names: list[str] = []
@@ -200,7 +208,7 @@ def repeated_names(text: bytes, value: JSON) -> tuple[str | None, str | None]:
 
     def member(pairs: list[tuple[str, JSON]]) -> None:
         seen: set[str] = set()
-        # The outermost object is the last that is complete.
+        # The outermost object is completed last.
         outer.clear()
         for name, _ in pairs:
             if name in seen:
@@ -208,14 +216,14 @@ def repeated_names(text: bytes, value: JSON) -> tuple[str | None, str | None]:
             seen.add(name)
         names.extend(outer[:1])
 
-    json.loads(text, object_pairs_hook=member, parse_int=len, parse_float=len)  # no number is worth reading here
+    json.loads(text, object_pairs_hook=member, parse_int=len, parse_float=len)  # number values do not matter
     if not isinstance(value, dict) or not outer:
         return None, names[0] if names else None
     return outer[0], names[0] if len(names) > 1 else None
 
 
 def said_twice(name: str) -> str:
-    """Return the text for a name that comes twice."""
+    """Return the error message for an object that has ``name`` twice."""
     return f"an object has the name {name[:100]!r} twice"
 
 
@@ -234,9 +242,9 @@ def _count_names(value: JSON) -> int:
 
 
 def parse_timestamp(text: str) -> datetime:
-    """An RFC3339 timestamp as an aware UTC ``datetime``; without a zone it counts as UTC (core R7).
+    """Parse an RFC3339 timestamp to a ``datetime`` in UTC. A timestamp without a zone is taken as UTC (core R7).
 
-    Digits beyond microseconds are cut. Raises ``ValueError`` for anything else.
+    Digits beyond microseconds are cut off. Raises ``ValueError`` for any other text.
     """
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
@@ -261,13 +269,16 @@ def parse_timestamp(text: str) -> datetime:
 
 
 def format_timestamp(stamp: datetime) -> str:
-    """RFC3339 in UTC with a ``Z``; fractions only where there are any. ``parse_timestamp`` reads it back equal."""
+    """Format a time as an RFC3339 timestamp in UTC with ``Z``, with a fraction only if it is not zero.
+
+    ``parse_timestamp`` returns the same time.
+    """
     utc = stamp if stamp.tzinfo is UTC else stamp.astimezone(UTC)
     return msgspec.json.encode(utc)[1:-1].decode("ascii")  # several times as fast as isoformat
 
 
 def now() -> datetime:
-    """The current instant, UTC, in microseconds."""
+    """Return the current time in UTC, with microseconds."""
     return datetime.now(UTC)
 
 
@@ -278,9 +289,10 @@ Severity = Literal["error", "warning", "info"]
 class Finding:
     """A finding about a document, payload or definition.
 
-    ``path`` is a JSON Pointer or dot path inside what was examined ("" is the whole), ``rule`` a stable machine name
-    (``required``, ``type``, ``enum``, ...), ``message`` is for people. If two states were compared, ``old`` and ``new``
-    are the values at the path, None for nothing. ``info`` is the severity of findings that are not wrong.
+    ``path`` is a JSON Pointer or dotted path in the examined value (``""`` is the whole value). ``rule`` is a stable
+    name for programs (``required``, ``type``, ``enum``, ...), and ``message`` is for people. If two states were
+    compared, ``old`` and ``new`` are the values at the path, or None if there is no value. A finding with the severity
+    ``info`` is not a problem.
     """
 
     path: str
@@ -294,7 +306,7 @@ class Finding:
         return f"{self.path or '/'}: {self.message} [{self.rule}]"
 
     def to_json(self) -> JSONObject:
-        """The form in which a server reports a finding; ``severity`` only where it is no error."""
+        """Return the finding as a server reports it. ``severity`` is left out if it is ``error``."""
         body: JSONObject = {"path": self.path, "rule": self.rule, "message": self.message}
         if self.severity != "error":
             body["severity"] = self.severity
@@ -302,7 +314,7 @@ class Finding:
 
     @classmethod
     def from_json(cls, body: JSONObject) -> Self:
-        """Read back what ``to_json`` wrote, or another server's words that are like it."""
+        """Read a finding from the form of ``to_json``. Missing or unknown members get default values."""
         path, rule, message = (str(body.get(name, "")) for name in ("path", "rule", "message"))
         stated = body.get("severity")
         severity: Severity = stated if stated in ("warning", "info") else "error"

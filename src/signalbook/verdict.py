@@ -11,12 +11,12 @@ from signalbook.values import Finding, JSONObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The verdict on a write.
+    """The result of checking a write.
 
-    ``changes`` are those it would make, as events report them (``xid``, ``entity``, ``action``, ``changed``).
-    ``errors`` are the problem documents that would reject it, with every finding. ``findings`` are about its content:
-    broken rules of messages and endpoints, documents that are incompatible with their predecessors, and what could not
-    be validated or was not compared.
+    ``changes`` are the changes that the write would make, as events report them (``xid``, ``entity``, ``action``,
+    ``changed``). ``errors`` are the problem documents with which it would be rejected. ``findings`` are about its
+    content: broken rules of messages and endpoints, documents that are incompatible with their predecessors, and
+    documents that could not be validated or compared.
     """
 
     changes: tuple[JSONObject, ...] = ()
@@ -25,27 +25,27 @@ class Verdict:
 
     @property
     def accepted(self) -> bool:
-        """True without errors."""
+        """True if the write would be accepted."""
         return not self.errors
 
     @property
     def broken(self) -> bool:
-        """True if a message or endpoint breaks a rule: it would be stored, but its users leave it out."""
+        """True if a message or endpoint breaks a rule. It would be stored, but pipelines would not use it."""
         return any(finding.severity == "error" for finding in self.findings)
 
     @property
     def doubtful(self) -> bool:
-        """True if there are findings other than mere information."""
+        """True if there are findings with a severity other than ``info``."""
         return any(finding.severity != "info" for finding in self.findings)
 
     @classmethod
     def refused(cls, *errors: RegistryError) -> Self:
-        """The verdict on a write that ends with these errors."""
+        """Return the verdict on a write that is rejected with these errors."""
         return cls(errors=tuple({"status": error.status, **error.to_json()} for error in errors))
 
     @classmethod
     def from_json(cls, body: JSONObject) -> Self:
-        """Read back what ``to_json`` wrote."""
+        """Read a verdict from the form of ``to_json``."""
         return cls(
             changes=tuple(body.get("changes", ())),
             errors=tuple(body.get("errors", ())),
@@ -53,7 +53,7 @@ class Verdict:
         )
 
     def to_json(self) -> JSONObject:
-        """The form on the wire."""
+        """Return the verdict as the API shows it."""
         return {
             "accepted": self.accepted,
             "changes": list(self.changes),

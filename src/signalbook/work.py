@@ -1,11 +1,11 @@
-"""The work that a request causes: how much of it there may be, and what of it waits until the write turn is over.
+"""Limit the work that a request causes, and postpone long work until the write's turn is over.
 
-Writes take turns, so what takes long in one holds up all others. In its turn a write does no more than ``IN_TURN``
-steps on documents. What takes more is left for later: the write is undone, the work is done outside, and the write is
-tried again, which then only looks at what came of it, and whether it still counts.
+Writes take turns, so a slow write delays all others. In its turn a write does at most ``IN_TURN`` steps of work on
+documents. Longer work is postponed: the write is rolled back, the work is done outside the turn, and the write is tried
+again. The second try uses the results of that work, if they are still valid.
 
-Steps are counted where documents are read (one for each byte) and in the loops that go through them; a step takes a
-microsecond or less. So whether there are too many of them depends on the request alone. Time is the last net.
+Steps are counted where documents are read (one for each byte) and in the loops that go through them. A step takes a
+microsecond or less. So the number of steps depends only on the request. The limit on time is the last resort.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from signalbook.errors import RegistryError, SignalbookError
 T = TypeVar("T")
 
 IN_TURN: Final = 10_000
-"""Steps on documents that a write may do in its turn: a few milliseconds, not much more than trying it twice costs."""
+"""The number of steps that a write may do in its turn. They take a few milliseconds, about as long as a second try."""
 _AT_ONCE: Final = 64 * 1024 * 1024
-"""Bytes of documents that are kept for later before the write is given up for now."""
+"""If the documents of postponed work have more bytes than this, the write is interrupted at once."""
 _LOOK_EVERY: Final = 500
-"""Steps between two looks at the clock."""
+"""The number of steps between two checks of the time."""
 _BUSY: Final = 0.002
 _PAUSE_SECONDS: Final = 0.0002
-"""Seconds of work, and of the pause behind it: those who wait for the interpreter need not ask for it meanwhile."""
+"""The pause after ``_BUSY`` seconds of work, in which threads that wait for the interpreter can run."""
 
 
 class TooComplex(SignalbookError):
-    """The documents of a request take more steps than one may cause."""
+    """The error for a request whose documents take more steps than a request may cause."""
 
     def __init__(self, most: int) -> None:
         super().__init__(
@@ -43,26 +43,29 @@ class TooComplex(SignalbookError):
 
 
 class OutOfTime(SignalbookError):
-    """The documents of a request take longer than one may."""
+    """The error for a request whose documents take more time than a request may take."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"reading and comparing its documents took {seconds:g} s (setting work_timeout); try again")
 
 
 class Postponed(SignalbookError):
-    """A write that goes on once ``Work.work_out`` has done what it left for later."""
+    """Signals that a write has postponed work. Try the write again after ``Work.work_out``."""
 
 
 class Abandoned(Exception):
-    """Nobody waits for the result of some work any more."""
+    """Signals that nobody waits for the result of the work any more."""
 
 
 class _NotInTurn(Exception):
-    """The steps that are allowed in a turn are used up."""
+    """Signals that the steps allowed in a write's turn are used up."""
 
 
 class Work:
-    """The work of one request: at most ``steps`` and ``seconds``; 0 is no limit. Used by one thread at a time."""
+    """The work of one request, limited to ``steps`` and ``seconds``. 0 means no limit.
+
+    Only one thread may use it at a time.
+    """
 
     def __init__(self, *, steps: int, seconds: float) -> None:
         self._steps = steps or sys.maxsize
@@ -78,11 +81,11 @@ class Work:
         self._results: dict[Hashable, Any] = {}
         self._later: dict[Hashable, Callable[[], Any]] = {}
         self.size = 0
-        """Bytes of the documents that wait."""
+        """The number of bytes of the documents of postponed work."""
 
     @contextmanager
     def in_turn(self) -> Iterator[None]:
-        """A block in which ``worked_out`` and ``spend`` are about this work; it is a write turn."""
+        """Return a context for the write's turn, in which ``worked_out`` and ``spend`` count for this work."""
         self._later.clear()
         self.size = 0
         token = _WORK.set(self)
@@ -92,17 +95,21 @@ class Work:
             _WORK.reset(token)
 
     def work_out(self) -> None:
-        """Do what was left for later. Raises ``TooComplex``, ``OutOfTime``, and what is no ``RegistryError``."""
+        """Do the postponed work, and store its results.
+
+        A ``RegistryError`` is stored, and raised when the write asks for the result. Other errors are raised at once,
+        such as ``TooComplex`` and ``OutOfTime``.
+        """
         with self.on_the_spot():
             for key, compute in self._later.items():
                 try:
                     self._results[key] = compute()
-                except RegistryError as error:  # for the turn to raise
+                except RegistryError as error:  # raised in the turn of the write
                     self._results[key] = error
 
     @contextmanager
     def on_the_spot(self) -> Iterator[None]:
-        """A block outside of any turn, in which ``spend`` counts for this work. Raises ``Abandoned``."""
+        """Return a context outside any write's turn, in which ``spend`` counts for this work. Raises ``Abandoned``."""
         if self._abandoned:
             raise Abandoned
         token = _WORK.set(self)
@@ -124,11 +131,11 @@ class Work:
             self._look_at_clock(self._resumed)
 
     def abandon(self) -> None:
-        """Let the thread that does this work raise ``Abandoned`` soon. Any thread may call this."""
+        """Make the thread that does this work raise ``Abandoned`` soon. Any thread may call this."""
         self._abandoned = True
 
     def worked_out(self, key: Hashable, compute: Callable[[], T], later: Callable[[], T], size: int) -> T | None:
-        """See ``worked_out``."""
+        """Return or raise the result of ``compute``, or None if it is postponed. See the function ``worked_out``."""
         if key not in self._results and key not in self._later:
             self._try(key, compute, size)
         if key in self._results:
@@ -144,7 +151,7 @@ class Work:
         return None
 
     def _try(self, key: Hashable, compute: Callable[[], Any], size: int) -> None:
-        """Do it now, if that is little enough."""
+        """Call ``compute`` now and store its result, unless that takes more steps than are left in the turn."""
         if size > self._left_in_turn:
             return
         before = self._spent
@@ -158,16 +165,16 @@ class Work:
             self._left_in_turn -= self._spent - before
 
     def known_result(self, key: Hashable) -> Any:
-        """See ``known_result``."""
+        """Return the stored result for ``key``, or None. See the function ``known_result``."""
         result = self._results.get(key)
         return None if isinstance(result, RegistryError) else result
 
     def forget(self, key: Hashable) -> None:
-        """Work it out anew: what it depends on has changed."""
+        """Forget the result for ``key``, because something it depended on has changed."""
         self._results.pop(key, None)
 
     def raise_postponed(self) -> None:
-        """Raise ``Postponed`` if something is left for later."""
+        """Raise ``Postponed`` if there is postponed work."""
         if self._later:
             raise Postponed
 
@@ -183,11 +190,11 @@ class Work:
 
 
 _WORK: Final[ContextVar[Work | None]] = ContextVar("work", default=None)
-"""None for who is no client of a server: such work is done on the spot, and is not limited."""
+"""The work of the current request. None outside a server: then work is done at once and not limited."""
 
 
 def spend(steps: int = 1) -> None:
-    """Count steps of the request under way. Raises ``TooComplex`` or ``OutOfTime``."""
+    """Count steps of the current request, if there is one. Raises ``TooComplex``, ``OutOfTime`` or ``Abandoned``."""
     work = _WORK.get()
     if work is not None:
         work.spend(steps)
@@ -196,23 +203,23 @@ def spend(steps: int = 1) -> None:
 def worked_out(
     key: Hashable, compute: Callable[[], T], *, later: Callable[[], T] | None = None, size: int = 0
 ) -> T | None:
-    """Return or raise the result of ``compute``, or None if it is left for later.
+    """Return or raise the result of ``compute``, or None if the work is postponed.
 
-    ``later``, or else ``compute``, is called then. ``key`` is everything that the result depends on, and ``size`` the
-    bytes of the documents that are read for it.
+    Postponed work calls ``later`` or, if that is None, ``compute``. ``key`` contains everything that the result depends
+    on. ``size`` is the number of bytes of the documents that have to be read.
     """
     work = _WORK.get()
     return compute() if work is None else work.worked_out(key, compute, later or compute, size)
 
 
 def known_result(key: Hashable) -> Any:
-    """Return what ``worked_out`` returned for this key in the request under way, None if it has not."""
+    """Return the result of ``worked_out`` for ``key`` in the current request, or None if there is no result."""
     work = _WORK.get()
     return None if work is None else work.known_result(key)
 
 
 def forget(key: Hashable) -> None:
-    """Forget a result, because something it depended on has changed."""
+    """Forget the result for ``key`` in the current request, because something it depended on has changed."""
     work = _WORK.get()
     if work is not None:
         work.forget(key)
@@ -220,7 +227,7 @@ def forget(key: Hashable) -> None:
 
 @contextmanager
 def unlimited() -> Iterator[None]:
-    """A block in which all is worked out on the spot, and nothing is counted."""
+    """Return a context in which work is done at once and not limited."""
     token = _WORK.set(None)
     try:
         yield
@@ -230,9 +237,9 @@ def unlimited() -> Iterator[None]:
 
 @contextmanager
 def complete() -> Iterator[None]:
-    """A block that raises ``Postponed`` at its end, or in the place of an error, if it left something for later.
+    """Return a context that raises ``Postponed`` at its end if the block postponed work.
 
-    What was left counts as right for now: errors are shown once all of them are known.
+    ``Postponed`` also replaces a ``RegistryError`` of the block, because errors are reported only when all are known.
     """
     work = _WORK.get()
     try:

@@ -1,4 +1,4 @@
-"""The path grammar: xids and ids of xRegistry (core/spec.md "xid", "<SINGULAR>id")."""
+"""Parse and build xids and ids of xRegistry (core/spec.md "xid", "<SINGULAR>id")."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DETAILS: Final = "$details"
 
 
 class Kind(StrEnum):
-    """The kind of entity that an xid names. The value is its word in messages."""
+    """The kind of entity or collection that an xid names. The value is the word for it in messages."""
 
     REGISTRY = "registry"
     GROUPS = "groups"
@@ -42,11 +42,11 @@ COLLECTIONS: Final = frozenset({Kind.GROUPS, Kind.RESOURCES, Kind.VERSIONS})
 
 
 class XidError(ValueError):
-    """A string that is no xid; the message says why."""
+    """The error for a string that is not an xid. The message contains the reason."""
 
 
 def check_id(text: str) -> str:
-    """``text`` if it is a legal id (core R25), else raises ``XidError``."""
+    """Return ``text`` if it is a legal id. Raises ``XidError`` otherwise (core R25)."""
     if not ID.fullmatch(text):
         raise XidError(
             "an id has 1 to 128 characters of A-Z a-z 0-9 . _ ~ : @ - and starts with a letter, a digit or _"
@@ -55,12 +55,15 @@ def check_id(text: str) -> str:
 
 
 def short_path(key: int) -> str:
-    """The short path of the entity with this storage key (R32). No Group type starts with a tilde."""
+    """Return the short path of the entity with the storage key ``key``.
+
+    It cannot be mistaken for an xid, because no Group type starts with a tilde (R32).
+    """
     return f"/~{key:x}"
 
 
 def short_key(part: str) -> int | None:
-    """The storage key in the first part of a path, None if that is no short one."""
+    """Return the storage key in ``part``, the first part of a path, or None if the path is not a short path."""
     match = _SHORT.fullmatch(part)
     return int(match[1], 16) if match else None
 
@@ -76,7 +79,7 @@ class Xid(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> Xid:
-        """Read an xid. Raises ``XidError`` on a bad shape; whether types exist is the model's business."""
+        """Parse an xid. Raises ``XidError`` for a wrong form. Whether the types exist in a model is not checked."""
         if text == "/":
             return ROOT
         if not text.startswith("/"):
@@ -110,17 +113,20 @@ class Xid(msgspec.Struct, frozen=True, order=True):
 
     @property
     def parent(self) -> Xid:
-        """The xid one part up: the collection of an entity, the Resource of meta, the owner of a collection."""
+        """The xid without its last part: the collection of an entity, or the entity that has a collection or meta."""
         return Xid(self.parts[:-1])
 
     @property
     def owner(self) -> Xid:
-        """The entity above: of a Version its Resource, of a Resource its Group, of a collection its owner."""
+        """The entity that contains this one: the Resource of a Version or meta, the Group of a Resource, the Registry.
+
+        For a collection, it is the entity that has the collection.
+        """
         return Xid(self.parts[:-1] if self.is_collection or self.kind is Kind.META else self.parts[:-2])
 
     @property
     def id(self) -> str:
-        """The entity's own id; ``""`` for the registry and for collections (of meta the Resource's id)."""
+        """The id of the entity, or ``""`` for the registry and for collections. For meta, it is the Resource's id."""
         parts = self.parts
         if len(parts) == 5:
             return parts[3] if parts[4] == "meta" else ""
@@ -128,36 +134,36 @@ class Xid(msgspec.Struct, frozen=True, order=True):
 
     @property
     def group_type(self) -> str:
-        """Plural name of the Group type, or ``""``."""
+        """The plural name of the Group type, or ``""`` for the registry."""
         return self.parts[0] if self.parts else ""
 
     @property
     def group_id(self) -> str:
-        """Id of the Group, or ``""``."""
+        """The id of the Group, or ``""`` if the xid has none."""
         return self.parts[1] if len(self.parts) > 1 else ""
 
     @property
     def resource_type(self) -> str:
-        """Plural name of the Resource type, or ``""``."""
+        """The plural name of the Resource type, or ``""`` if the xid has none."""
         return self.parts[2] if len(self.parts) > 2 else ""
 
     @property
     def resource_id(self) -> str:
-        """Id of the Resource, or ``""``."""
+        """The id of the Resource, or ``""`` if the xid has none."""
         return self.parts[3] if len(self.parts) > 3 else ""
 
     @property
     def version_id(self) -> str:
-        """Id of the Version, or ``""``."""
+        """The id of the Version, or ``""`` if the xid has none."""
         return self.parts[5] if len(self.parts) > 5 else ""
 
     @property
     def resource(self) -> Xid:
-        """The Resource this belongs to (itself for a Resource)."""
+        """The xid of the Resource that this entity belongs to. For a Resource, it is the same xid."""
         return Xid(self.parts[:4])
 
     def __truediv__(self, part: str) -> Xid:
-        """Append one part, unchecked."""
+        """Return this xid with one more part, which is not checked."""
         return Xid((*self.parts, part))
 
 
@@ -165,12 +171,15 @@ ROOT: Final = Xid()
 
 
 def group_of(xid: str) -> str:
-    """The xid of the Group that a Resource or Version is in, both as text; it need be no xid by today's rules."""
+    """Return the xid of the Group in the xid of a Resource or Version. Both are text, and their form is not checked."""
     return "/".join(xid.split("/")[:3])
 
 
 def named(uri: str, base_url: str) -> Xid | None:
-    """The Resource or Version that ``uri`` names: an xid, also as a local fragment or a URL of this registry (G-16)."""
+    """Return the Resource or Version that ``uri`` names, or None if it names something else.
+
+    ``uri`` may be an xid, a local fragment (``#/...``), or a URL below ``base_url``, the URL of this registry (G-16).
+    """
     root = base_url.rstrip("/")
     text = uri.removeprefix("#")
     if root and text.startswith(f"{root}/"):

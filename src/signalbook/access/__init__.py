@@ -1,1 +1,1 @@
-"""Who may do what: identities, tokens, policies and the audit. Nothing here knows HTTP."""
+"""Access control: identities, tokens, policies and the audit log. This package does not depend on HTTP."""

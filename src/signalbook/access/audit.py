@@ -1,7 +1,8 @@
-"""The audit: who did what from where, and what was refused to whom. Never a secret, never a document.
+"""The audit log: who did what from where, and which requests were refused. It contains no secrets and no documents.
 
-Writes are recorded in their own transactions. Refusals are gathered for a second and stored in small batches, as many
-together as are alike: whoever is refused a million times makes a few entries. Lines of JSON tell others of all entries.
+Writes are recorded in their own transactions. Refusals are collected for a second and stored in small batches; equal
+refusals make one entry, so a million refusals of one caller make few entries. All entries can also be written as JSON
+lines (``audit_log``).
 """
 
 from __future__ import annotations
@@ -34,25 +35,25 @@ from signalbook.values import JSONObject, dump_json, format_timestamp
 DONE: Final = "done"
 REFUSED: Final = "refused"
 MOST_XIDS: Final = 100
-"""Of one entry; of the rest their number is recorded."""
+"""The maximum number of xids in one entry. For the remaining xids only their number is recorded."""
 STDOUT: Final = "-"
-"""As ``audit_log``: standard output."""
+"""The value of the setting ``audit_log`` for standard output."""
 PROGRAM: Final = "(signalbook)"
-"""The program itself, such as its command line over a database."""
+"""The name of the program itself in entries, for example when its command line changes a database."""
 SEVERAL: Final = "(several)"
-"""Who was refused, where there were too many to tell them apart."""
+"""The name in entries that combine refusals of many callers."""
 
 _LOG: Final = logging.getLogger("signalbook.access")
 _SETTING_CHOICES: Final = {"audit": ("auto", "on", "off"), "audit_reads": ("on", "off")}
 _MAX_DETAIL_CHARS: Final = 256
-"""Characters of what callers say of themselves."""
+"""The maximum length of texts that callers send about themselves."""
 _SESSION: Final = 12
-"""Characters of a session's id, which tell one person's apart."""
+"""The number of characters of a session's id that are recorded, to tell the sessions of one person apart."""
 _SAMPLES: Final = 5
 _PENDING: Final = 256
 _BURST: Final = 1000.0
 _RATE: Final = 1.0
-"""Entries about refusals that one process adds each second in the long run, some 30 MB a day, after a burst."""
+"""The number of refusal entries per second that one process stores in the long run, after a burst: some 30 MB a day."""
 _GATHER_SECONDS: Final = 1.0
 _PRUNE_SECONDS: Final = 60.0
 _PRUNED_AT_ONCE: Final = 1000
@@ -62,7 +63,7 @@ _BUFFER: Final = 1 << 20
 
 
 Done = tuple[Action, str]
-"""An action, and the xid or path that it was done to."""
+"""An action, and the xid or path that it was applied to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ class _Gathered:
 def must_record(settings: Settings, access: Access) -> bool:
     """Return True if the actions of ``access`` are recorded.
 
-    The setting ``audit`` decides, else whether there is a policy.
+    The setting ``audit`` decides. If it is "auto", actions are recorded unless ``access`` is unrestricted.
     """
     return settings.audit == "on" or (settings.audit == "auto" and not access.unrestricted)
 
@@ -92,10 +93,9 @@ def must_record(settings: Settings, access: Access) -> bool:
 def select_recorded(
     settings: Settings, access: Access, actions: Iterable[Done], governed: Callable[[], bool] = lambda: False
 ) -> list[Done]:
-    """Return the actions among ``actions`` to record. Administrative ones are recorded even before there is a policy.
+    """Return the actions among ``actions`` to record. Administrative actions are recorded even if there is no policy.
 
-    ``governed`` is whether there is a policy. The program's own actions are recorded too, although no policy limits
-    them.
+    ``governed`` returns whether there is a policy. If there is one, the program's own actions are recorded, too.
     """
     actions = list(actions)
     program = access.unrestricted and access.origin is None
@@ -105,7 +105,7 @@ def select_recorded(
 
 
 def read_entries(store: Store, query: AuditQuery, limit: int) -> list[AuditEntry]:
-    """Up to ``limit`` entries, the newest first."""
+    """Return up to ``limit`` entries that match ``query``, the newest first."""
     with store.read() as transaction:
         return transaction.audit.entries(query, limit)
 
@@ -147,7 +147,8 @@ def login(identity: Identity, origin: RequestOrigin, action: str) -> AuditEntry:
 
 
 def record(transaction: WriteTransaction, settings: Settings, path: str, **details: str) -> list[AuditEntry]:
-    """Record that the program itself administered ``path``, and return the entries for ``log_entries``."""
+    """Record that the program itself administered ``path``. Return the entries for ``log_entries``, after
+    the commit."""
     actions = select_recorded(settings, UNRESTRICTED, [(Action.ADMINISTER, path)])
     administered = build_entries(UNRESTRICTED, actions, at=values.now(), correlationid="")
     entries = [replace(entry, details=dict(details)) for entry in administered]
@@ -156,7 +157,10 @@ def record(transaction: WriteTransaction, settings: Settings, path: str, **detai
 
 
 def open_recorded(settings: Settings, *, idle: float = IDLE) -> Store:
-    """The store ``settings.db``. If that migrates it, the audit says so. ``idle`` and errors as of ``open_store``."""
+    """Open the store ``settings.db``. If it has to be migrated, record that in the audit log.
+
+    ``idle`` and the raised errors are those of ``open_store``.
+    """
     entries: list[AuditEntry] = []
 
     def record_migration(transaction: WriteTransaction, before: str) -> None:
@@ -168,7 +172,7 @@ def open_recorded(settings: Settings, *, idle: float = IDLE) -> Store:
 
 
 def log_entries(entries: Sequence[AuditEntry], settings: Settings) -> None:
-    """Write the lines of committed entries where no ``Audit`` is at work. That they cannot be written is logged."""
+    """Write the JSON lines of committed entries in a program that runs no ``Audit``. If that fails, log an error."""
     if entries and settings.audit_log:
         try:
             lines = AuditLog(settings.audit_log)
@@ -180,7 +184,7 @@ def log_entries(entries: Sequence[AuditEntry], settings: Settings) -> None:
 
 
 def format_entry(entry: AuditEntry) -> JSONObject:
-    """Return an entry as JSON; without its number as long as it has none."""
+    """Return an entry as JSON. The number is left out if the entry has none yet."""
     number = {"number": entry.number} if entry.number else {}
     correlation = {"correlationid": entry.correlationid} if entry.correlationid else {}
     return {
@@ -196,7 +200,7 @@ def format_entry(entry: AuditEntry) -> JSONObject:
 
 
 class Audit:
-    """The audit of a server process: records refusals, writes lines to the log, and removes old entries.
+    """The audit log of a server process: it records refusals, writes JSON lines, and removes old entries.
 
     Raises ``SettingError`` for settings that cannot be used.
     """
@@ -208,7 +212,7 @@ class Audit:
         self._days = timedelta(days=settings.audit_days)
         self._lines = AuditLog(settings.audit_log) if settings.audit_log else None
         self.reads = self._lines is not None and settings.audit_reads == "on"
-        """Whether lines tell of reads."""
+        """True if reads are written to ``audit_log``."""
         self._lock = threading.Lock()
         self._pending: dict[RefusedRequests, _Gathered] = {}
         self._budget = TokenBucket(rate=_RATE, burst=_BURST)
@@ -216,11 +220,11 @@ class Audit:
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
 
     def start(self) -> None:
-        """Begin to store what was refused, and to remove what is old."""
+        """Start the thread that stores refusals and removes old entries."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Store what is left, and end."""
+        """Stop the thread, and store the remaining refusals."""
         self._over.set()
         self._due.set()
         self._thread.join()
@@ -230,19 +234,19 @@ class Audit:
             self._lines.close()
 
     def committed(self, entries: Sequence[AuditEntry]) -> None:
-        """Tell others of entries that are stored."""
+        """Write committed entries to ``audit_log``, if there is one."""
         if self._lines is not None and entries:
             self._lines.write(entries)
 
     def refused(self, refusal: RefusedRequests, xid: str = "") -> None:
-        """Record a refusal soon. Takes microseconds, and no more memory however many there are."""
+        """Record a refusal within about a second. Takes microseconds, and bounded memory for any number of refusals."""
         with self._lock:
             self._collect(refusal, 1, (xid,) if xid else ())
         if not self._due.is_set():
             self._due.set()
 
     def read(self, identity: Identity, origin: RequestOrigin, path: str, status: int) -> None:
-        """Tell others of a read; it is not stored."""
+        """Write a read to ``audit_log``, if there is one. Reads are not stored in the database."""
         if self._lines is not None:
             details = _build_details(identity, origin, status=status)
             xids = (path[:_MAX_DETAIL_CHARS],)
@@ -276,11 +280,11 @@ class Audit:
         return len(entries)
 
     def prune(self) -> int:
-        """Remove entries older than the setting ``audit_days``; returns how many. Raises ``StorageError``."""
+        """Remove entries older than the setting ``audit_days``. Return their number. Raises ``StorageError``."""
         if not self._days:
             return 0
         total, before = 0, values.now() - self._days
-        # Most of the time there is nothing, and writers are not to be held up for it.
+        # Usually there is nothing to remove, and then no write transaction should hold up other writers.
         if not read_entries(self._store, AuditQuery(until=before), 1):
             return 0
         while not self._over.is_set():
@@ -330,7 +334,7 @@ class Audit:
 
 
 def _combine_refusals(refusal: RefusedRequests) -> RefusedRequests:
-    """Return the one entry that stands for refusals when there are too many to store each."""
+    """Return the refusal that replaces ``refusal`` when there are too many to store each: without caller and origin."""
     return RefusedRequests(who=None, origin=RequestOrigin(), action=refusal.action, error=refusal.error)
 
 
@@ -367,9 +371,10 @@ def _truncate(text: str) -> str:
 
 
 class AuditLog:
-    """Entries as lines of JSON, in a file that its owner alone may read, or on standard output for ``-``.
+    """Writes entries as JSON lines to a file that only its owner may read, or to standard output for ``-``.
 
-    A file that was moved away, as logrotate does, is begun anew. Raises ``SettingError`` if it cannot be written.
+    If the file was moved away, as logrotate does, a new file is created. Raises ``SettingError`` if it cannot be
+    written.
     """
 
     def __init__(self, name: str) -> None:
@@ -379,7 +384,7 @@ class AuditLog:
             raise SettingError(f"audit_log {name}: {error.strerror}; name a file that can be written") from None
 
     def write(self, entries: Sequence[AuditEntry]) -> None:
-        """Write a line for each entry. They are committed by now, so that nothing may be raised."""
+        """Write a line for each entry. Raises nothing, because the entries are already committed."""
         text = "\n".join(dump_json(format_entry(entry)).decode() for entry in entries)
         record = logging.LogRecord("signalbook.audit", logging.INFO, "", 0, text, None, None)
         try:
@@ -393,10 +398,10 @@ class AuditLog:
 
 
 class _Reporting(logging.Handler):
-    """The log of entries. If it cannot be written, entries are stored in the database all the same."""
+    """The handler for audit lines. If a line cannot be written, the entry is still stored in the database."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802  as the class has it
-        """Say so in the log."""
+        """Log that the line could not be written."""
         _LOG.error(_UNTOLD, sys.exc_info()[1])
 
 
@@ -406,14 +411,14 @@ class _Output(_Reporting, logging.StreamHandler[TextIO]):
 
 class _PrivateFile(_Reporting, WatchedFileHandler):
     def _open(self) -> TextIOWrapper:
-        # Before anything is in it: with the umask's mode others could open it in between.
+        # Create the file with this mode at once: with the umask's mode, others could open it before a later chmod.
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        # What is written at once is one system call, so that lines of several server processes stay whole.
+        # Each write is one system call, so that lines of several server processes are not mixed.
         return os.fdopen(descriptor, "a", buffering=_BUFFER, encoding="utf-8")
 
 
 def check_audit_settings(settings: Settings) -> None:
-    """Raise ``SettingError`` for a setting of the audit that has no usable value."""
+    """Raise ``SettingError`` if a setting of the audit log has no usable value."""
     for name, choices in _SETTING_CHOICES.items():
         if getattr(settings, name) not in choices:
             raise SettingError(f"{name} is one of {', '.join(choices)}, not {getattr(settings, name)!r}")

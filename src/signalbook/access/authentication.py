@@ -1,4 +1,5 @@
-"""From what a request presents to who it is from: API tokens, Basic, JWT, sessions, certificates, a proxy's word."""
+"""Find the identity of a request: from API tokens, Basic credentials, JWTs, sessions, client certificates or proxy
+headers."""
 
 from __future__ import annotations
 
@@ -27,12 +28,12 @@ from signalbook.storage.tokens import StoredToken
 
 _LOG: Final = logging.getLogger("signalbook.access")
 _MAX_VERIFIED: Final = 10_000
-"""Verified credentials kept in memory."""
+"""The number of verified credentials kept in memory."""
 _USED_SECONDS: Final = 60.0
-"""Between two writes of when tokens were used."""
+"""The seconds between two writes of the times at which tokens were used."""
 _MAX_NAME: Final = 1024
 METADATA: Final = "/.well-known/oauth-protected-resource"
-"""Where a protected resource says who issues tokens for it (RFC 9728)."""
+"""The path at which a protected resource says who issues tokens for it (RFC 9728)."""
 _UNKNOWN: Final = "the API token is unknown or revoked, or its secret is wrong"
 _MALFORMED: Final = "the API token is malformed or mistyped: its checksum does not hold"
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -48,14 +49,14 @@ class Credentials:
 
     @property
     def key(self) -> bytes:
-        """The key under which verified credentials are kept."""
-        # No header has a NUL in it, so that none is taken for a session.
+        """The hash under which the verified credentials are cached."""
+        # No header contains a NUL, so a header never has the same key as a session.
         content = b"\0" + self.session.encode("utf-8", "replace") if self.session else self.header
         return hashlib.sha256(content).digest()
 
     @property
     def claimed(self) -> str:
-        """The id of the API token it claims to have, nothing of it proved; "" for none."""
+        """The id of the API token that the request claims to have, not verified; "" if there is none."""
         if self.session:
             return ""
         try:
@@ -75,41 +76,42 @@ class _Verified(Protocol):
     def is_valid(self, generation: Hashable, now: float) -> bool:
         """Return True if the credentials are still valid, as far as this process knows.
 
-        ``generation`` is the one that the store has now, and ``now`` the time in seconds since 1970.
+        ``generation`` is the current generation of the store, and ``now`` the time in seconds since 1970.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KnownToken:
-    """An API token or a session as it was in one generation of the store."""
+    """An API token or a session, as it was in one ``generation`` of the store. ``expires`` is in seconds since 1970."""
 
     identity: Identity
     generation: Hashable
     expires: float
 
     def is_valid(self, generation: Hashable, now: float) -> bool:
-        """Return True if nothing was committed since, and it has not expired."""
-        # To revoke a token is a commit, on whichever server: no process goes on by what it remembers.
+        """Return True if nothing was committed since the check, and it has not expired."""
+        # Revoking a token is a commit, on any server, so no process keeps accepting a revoked token.
         return generation == self.generation and now < self.expires
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KnownJWT:
-    """A JWT that was checked with the keys its issuer had."""
+    """A JWT that was checked with the keys its issuer had. ``until`` is the monotonic time at which the keys expire."""
 
     identity: Identity
     token: VerifiedToken
     until: float
 
     def is_valid(self, generation: Hashable, now: float) -> bool:  # noqa: ARG002  it is not in the store
-        """Return True if the issuer has the same keys, as far as is known, and it has not expired."""
-        # The issuer has another set of keys once one is withdrawn: that ends what was checked with it.
+        """Return True if the issuer's keys are unchanged, as far as this process knows, and the JWT has not expired."""
+        # When an issuer withdraws a key, it gets a new set of keys. JWTs that were checked with the old set are checked
+        # again.
         trusted = self.token.issuer.keys is self.token.keys and time.monotonic() < self.until
         return trusted and now < self.token.expires
 
 
 def check_authentication(settings: Settings) -> None:
-    """Raise ``SettingError`` for a setting of identities that has no usable value."""
+    """Raise ``SettingError`` if a setting about authentication has no usable value."""
     TokenVerifier(settings)
     check_login(settings)
     _read_proxy_headers(settings)
@@ -117,11 +119,11 @@ def check_authentication(settings: Settings) -> None:
 
 
 class Authenticator:
-    """Authenticates requests. One for a server process, safe for threads. Raises ``SettingError``.
+    """Authenticates requests. Create one per server process; it is thread-safe. Raises ``SettingError``.
 
-    The headers of a trusted proxy count first, then ``Authorization``, then a session, then the client's certificate,
-    which browsers send by themselves. The certificate of a trusted proxy does not identify the client, so it does not
-    count. ``clock`` returns the seconds since 1970.
+    The first of these decides: the headers of a trusted proxy, ``Authorization``, a session, the client's certificate.
+    The certificate is last, because browsers send it without being asked. A trusted proxy's own certificate is ignored,
+    because it does not identify the client. ``clock`` returns the seconds since 1970.
     """
 
     def __init__(self, store: Store, settings: Settings, *, clock: Callable[[], float] = time.time) -> None:
@@ -134,18 +136,18 @@ class Authenticator:
         proxy_headers = {self._user, self._groups, b"x-forwarded-for"} if self._proxies else set()
         cookies = {b"cookie"} if settings.login != "off" and settings.ui == "on" else set()
         self.headers = frozenset({b"authorization", *cookies, *proxy_headers})
-        """Those that tell who a request is from, and where."""
+        """The names of the headers that can identify the caller or its address."""
         self._known: OrderedDict[bytes, _Verified] = OrderedDict()
         self._lock = threading.Lock()
         self._trusts = lru_cache(maxsize=1024)(self._is_proxy)
         self.usage = Usage(store)
 
     def read_credentials(self, scope: Mapping[str, Any]) -> Credentials | None:
-        """Return the credentials of a request, or None for an anonymous one. Raises ``Unauthenticated``.
+        """Return the credentials of a request, or None for an anonymous request. Raises ``Unauthenticated``.
 
-        ``scope`` has ``headers`` (pairs of bytes, names in lower case) and ``client`` (address, port) as in ASGI.
-        ``certificate`` is the identity in the client certificate that TLS has verified. ``session_secret`` is that of
-        the session of the cookie.
+        ``scope`` has ``headers`` (pairs of bytes, names in lower case) and ``client`` (address, port) as in ASGI. Its
+        key ``certificate``, if present, is the identity in the client certificate that TLS has verified, and
+        ``session_secret`` the secret in the session cookie.
         """
         authorizations = [value for name, value in scope["headers"] if name == b"authorization"]
         if self._proxies:
@@ -164,7 +166,7 @@ class Authenticator:
         return Credentials(header=authorizations[0])
 
     def find_verified(self, credentials: Credentials, generation: Hashable) -> Identity | None:
-        """Return the identity of a request if that takes no I/O, else None: then call ``identify``.
+        """Return the identity of a request if it is known without I/O, else None. After None, call ``identify``.
 
         ``generation`` is the current generation of the store.
         """
@@ -184,9 +186,9 @@ class Authenticator:
         return verified.identity
 
     def identify(self, credentials: Credentials, generation: Hashable) -> Identity:
-        """Return the identity of a request. This may read the store or ask an issuer.
+        """Return the identity of a request. This may read the store or query an issuer.
 
-        ``generation`` is the generation of the store, read before. Raises ``Unauthenticated``,
+        ``generation`` is the generation of the store, read before this call. Raises ``Unauthenticated``,
         ``AuthenticationUnavailable``, ``StorageError``.
         """
         if credentials.identity is not None:
@@ -204,9 +206,10 @@ class Authenticator:
         return verified.identity
 
     def build_challenges(self, root: str, error: Unauthenticated | None = None) -> tuple[tuple[str, str], ...]:
-        """``WWW-Authenticate`` headers of a 401 of the registry at ``root``: what may be presented (RFC 9110 11.6.1).
+        """Return the ``WWW-Authenticate`` headers of a 401 response: the accepted kinds of credentials (RFC 9110
+        11.6.1).
 
-        ``error`` is None if nothing was presented.
+        ``root`` is the registry's URL, ``error`` says why credentials were rejected; None if the request had none.
         """
         bearer = ['realm="signalbook"']
         if error is not None:
@@ -218,7 +221,7 @@ class Authenticator:
         return ("WWW-Authenticate", f"Bearer {', '.join(bearer)}"), ("WWW-Authenticate", basic)
 
     def _read_proxy_identity(self, headers: Iterable[tuple[bytes, bytes]]) -> Identity | None:
-        """Return the identity in the headers of a trusted proxy, or None without one."""
+        """Return the identity in the headers of a trusted proxy, or None if the headers name no user."""
         users = [value for name, value in headers if name == self._user]
         if not users:
             return None
@@ -246,7 +249,7 @@ class Authenticator:
             token = transaction.tokens.get(stored.token) if stored is not None and stored.token else None
         identity = sessions.identity(stored, token, datetime.fromtimestamp(self._clock(), UTC))
         assert stored is not None
-        # The operator may have taken an issuer's name away since.
+        # The operator may have removed this issuer from the settings since.
         if identity.issuer and identity.issuer not in self.verifier.issuers:
             raise sessions.SessionEnded
         ends = stored.expires.timestamp()
@@ -269,13 +272,14 @@ class Authenticator:
         return _KnownToken(identity=tokens.identity(stored), generation=generation, expires=expires)
 
     def find_forwarded_address(self, scope: Mapping[str, Any]) -> str:
-        """Return the address that a request is from by the word of a trusted proxy; empty if that says nothing."""
+        """Return the client address that a trusted proxy reports, or "" if there is no proxy or no valid address."""
         client = scope.get("client")
         if not self._proxies or not client or not self._trusts(client[0]):
             return ""
         values = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
         hops = [hop.strip() for hop in b",".join(values).decode("latin-1").split(",")]
-        # Proxies add what they see at the end; what stands before that anybody may have sent.
+        # Each proxy appends the address it sees. Everything before the trusted proxies' entries may be forged by the
+        # client.
         seen = next((hop for hop in reversed(hops) if not self._trusts(hop)), "")
         return seen if _is_address(seen) else ""
 
@@ -289,7 +293,7 @@ class Authenticator:
 
 
 class Usage:
-    """Records when tokens were last used, and writes that to the store in the background."""
+    """Records when tokens were last used, and writes these times to the store in the background."""
 
     def __init__(self, store: Store, *, seconds: float = _USED_SECONDS) -> None:
         self._store = store
@@ -300,7 +304,7 @@ class Usage:
         self._thread: threading.Thread | None = None
 
     def note(self, id: str) -> None:
-        """Note that a token was used now. The first note starts the writer."""
+        """Note that the token ``id`` was used now. The first note starts the background thread."""
         self._noted[id] = time.time()
         if self._thread is None:
             with self._lock:
@@ -309,14 +313,14 @@ class Usage:
                     self._thread.start()
 
     def stop(self) -> None:
-        """Write what is noted, and end."""
+        """Write the remaining notes and stop the thread."""
         with self._lock:
             self._stopped.set()
         if self._thread is not None:
             self._thread.join()
 
     def write(self) -> None:
-        """Write what was noted since the last time."""
+        """Write the times noted since the last call."""
         noted, self._noted = self._noted, {}
         if not noted:
             return
@@ -357,7 +361,7 @@ def _split_authorization(header: bytes) -> tuple[bytes, str]:
 
 
 def _parse_api_token(header: bytes) -> str | None:
-    """Return the API token in an ``Authorization`` header, None for another bearer token.
+    """Return the API token in an ``Authorization`` header, or None for a bearer token of another kind.
 
     Raises ``Unauthenticated``.
     """
@@ -370,7 +374,7 @@ def _parse_api_token(header: bytes) -> str | None:
 
 
 def _parse_basic(text: str) -> str:
-    """Return the API token whose id and secret are user and password (RFC 7617)."""
+    """Return the API token in Basic credentials: the user is its id, the password its secret (RFC 7617)."""
     try:
         user, colon, secret = base64.b64decode(text, validate=True).decode("ascii").partition(":")
     except (binascii.Error, ValueError):
@@ -381,7 +385,7 @@ def _parse_basic(text: str) -> str:
 
 
 def _decode_name(value: bytes) -> str:
-    """Return the name in a header of a trusted proxy. Raises ``Unauthenticated``."""
+    """Return the user or group name in a header of a trusted proxy. Raises ``Unauthenticated``."""
     try:
         name = value.strip().decode("utf-8")
     except UnicodeDecodeError:
@@ -392,7 +396,8 @@ def _decode_name(value: bytes) -> str:
 
 
 def _read_proxy_headers(settings: Settings) -> tuple[bytes, bytes]:
-    """Return the names of the headers in which a trusted proxy gives user and groups, empty without a proxy."""
+    """Return the names of the headers in which a trusted proxy sends user and groups; empty if they are not
+    configured."""
     return (
         _check_header_name(settings.proxy_user_header, "proxy_user_header"),
         _check_header_name(settings.proxy_groups_header, "proxy_groups_header"),

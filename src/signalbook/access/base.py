@@ -1,4 +1,4 @@
-"""What access is about: actions and the roles that name them, identities, and refusals."""
+"""The basic types of access control: actions, roles, identities and refusals."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from signalbook.xid import Xid
 
 
 class Action(IntFlag):
-    """Something that is done to an xid, or several such things."""
+    """An action on an xid, or a combination of several actions."""
 
     LIST = 1
     """See the ids of a collection."""
     READ = 2
     CREATE = 4
-    """Make a Group or a Resource."""
+    """Create a Group or a Resource."""
     UPDATE = 8
-    """Change what there is: its attributes, meta and documents, and new Versions of it."""
+    """Change an existing entity: its attributes, meta and documents, or add Versions to it."""
     DELETE = 16
     """Remove a Group, a Resource or Versions of it."""
     CONFIGURE = 32
-    """Change the model and the capabilities, and start what the server does by itself."""
+    """Change the model and the capabilities, and start background tasks of the server."""
     SUBSCRIBE = 64
-    """Have events delivered."""
+    """Subscribe to events."""
     REPORT = 128
     """Report what a pipeline did, and read such reports."""
     ADMINISTER = 256
-    """Change who may do what, and make tokens."""
+    """Change the access policy, and create tokens."""
     AUDIT = 512
-    """Read who did what, and what was refused to whom."""
+    """Read the audit log."""
 
     @property
     def word(self) -> str:
-        """The name of a single action in documents."""
+        """The name of a single action in documents, in lower case."""
         return str(self.name).lower()
 
 
 NOTHING: Final = Action(0)
 EVERYTHING: Final = Action(sum(Action))
 WHOLE: Final = Action.CONFIGURE | Action.ADMINISTER | Action.AUDIT
-"""Actions on the registry as a whole. A rule cannot limit them to a part of it."""
+"""Actions on the registry as a whole. A rule cannot limit them to a part of the registry."""
 WRITES: Final = Action.CREATE | Action.UPDATE | Action.DELETE
 ACTIONS: Final = {action.word: action for action in Action}
 
@@ -58,23 +58,23 @@ ROLES: Final = {
 
 
 def words(actions: Action) -> list[str]:
-    """The actions by name, in their order."""
+    """Return the names of the actions, in the order of ``Action``."""
     return [action.word for action in actions]
 
 
 ANYONE: Final = "anyone"
-"""The principal that everybody is, also who says nothing of himself."""
+"""The principal that every caller has, including anonymous callers."""
 AUTHENTICATED: Final = "authenticated"
-"""The principal that everybody is who proved to be somebody."""
+"""The principal that every caller with valid credentials has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The ``subject`` and its ``groups``; no subject is an anonymous caller.
+    """A caller: its ``subject`` and ``groups``. An empty subject without a token is an anonymous caller.
 
-    ``issuer`` is that of the JWT they were read from, and ``token`` the id of the API token that came instead, whose
-    ``scopes`` are the actions it is narrowed to: None is all of them. ``session`` is the id of the session it is of,
-    if it is of one, and ``displayname`` what pages call the subject there.
+    ``issuer`` is the issuer of the JWT that named the subject. ``token`` is the id of the API token that was presented,
+    and ``scopes`` the actions to which it is limited; None means all actions. ``session`` is the id of the login
+    session, if there is one, and ``displayname`` the name that pages show for the subject.
     """
 
     subject: str = ""
@@ -100,13 +100,13 @@ class Identity:
 
     @property
     def name(self) -> str:
-        """The name of the identity in logs and the audit."""
+        """The name of the identity in logs and the audit log."""
         return self.subject or (f"token:{self.token}" if self.token else "anonymous")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOrigin:
-    """The origin of a request: the address of its peer, and the one that a trusted proxy forwards.
+    """The origin of a request: the address of its ``peer``, and the client address that a trusted proxy forwarded.
 
     ``api`` is the path of the API and ``method`` the method of the request.
     """
@@ -118,7 +118,7 @@ class RequestOrigin:
 
     @property
     def address(self) -> str:
-        """The address of whoever made it, as far as that is known."""
+        """The client's address as far as it is known: the forwarded address, else the peer's."""
         return self.forwarded or self.peer
 
 
@@ -126,9 +126,9 @@ ANONYMOUS: Final = Identity()
 
 
 class Unauthenticated(SignalbookError):
-    """Credentials that are needed and missing, or that prove nothing; the message says what is wrong with them.
+    """Credentials are required and missing, or invalid. The message says what is wrong with them.
 
-    ``token`` is the id of the API token that they say they are.
+    ``token`` is the id of the API token that the credentials claim to be, or "".
     """
 
     def __init__(self, message: str, *, token: str = "") -> None:
@@ -137,24 +137,25 @@ class Unauthenticated(SignalbookError):
 
 
 class AuthenticationUnavailable(SignalbookError):
-    """Credentials that cannot be checked at present, since their issuer does not answer."""
+    """Credentials cannot be checked at present, because their issuer does not respond."""
 
 
 class CredentialsNeeded(Unauthenticated):
-    """The error for a request without credentials that anonymous callers must not make."""
+    """An anonymous request needs credentials."""
 
     def __init__(self, reason: str = "this registry is not open to everybody") -> None:
         super().__init__(f"{reason}: send credentials")
 
 
 _DONE_TO: Final = {Action.SUBSCRIBE: "subscribe to", Action.REPORT: "make or read reports of"}
-"""Actions whose word is no verb that an xid can follow, in errors."""
+"""The phrases that error messages use for actions whose name is not a verb that an xid can follow."""
 
 
 class Forbidden(SignalbookError):
-    """``action`` on ``xid`` is not allowed to whoever asks, be there anything or not.
+    """The caller may not do ``action`` on ``xid``, whether the entity exists or not.
 
-    ``why`` is what the rules lack, or what of the request takes it, and tells nothing of what there is.
+    ``why`` says which right is missing, or which part of the request needs it. It reveals nothing about existing
+    entities.
     """
 
     def __init__(self, action: Action, xid: Xid, why: str = "") -> None:

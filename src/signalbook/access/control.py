@@ -1,4 +1,5 @@
-"""The policy in force: stored in the registry's database, or read from a file that is followed (``access_file``)."""
+"""The policy in force. It is stored in the database, or read from a file that is checked for changes
+(``access_file``)."""
 
 from __future__ import annotations
 
@@ -24,24 +25,25 @@ from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT
 
 CONFIG: Final = "access"
-"""The configuration document that is the stored policy."""
+"""The name of the configuration document that holds the stored policy."""
 MAX_BYTES: Final = 16 * 1024 * 1024
 MAX_DEPTH: Final = 8
 OPEN: Final = "open"
 
 _LOG: Final = logging.getLogger("signalbook.access")
 _FILE_KEY: Final = "access_file"
-"""Under which the last usable policy of a file is stored: a server process that starts anew goes on with it."""
+"""The key under which the last usable policy of a file is stored. A server process that starts while the file is
+unusable uses it."""
 
 _Mark = tuple[int, int, int]
 
 
 class PolicyRefused(SignalbookError):
-    """A policy that is sound and still not taken; the message says why and what to do."""
+    """A valid policy that is rejected nevertheless. The message says why and what to do."""
 
 
 def check_access_settings(settings: Settings) -> None:
-    """Raise ``SettingError`` for a value of ``access`` that it cannot have."""
+    """Raise ``SettingError`` if ``access`` has an invalid value or contradicts ``access_file``."""
     if settings.access not in ("", OPEN):
         raise SettingError(f'access is "{OPEN}" or empty, not {settings.access!r}')
     if settings.access and settings.access_file:
@@ -49,17 +51,17 @@ def check_access_settings(settings: Settings) -> None:
 
 
 def read_policy_file(path: Path) -> Policy:
-    """The policy in a file. Raises ``DocumentError``, ``InvalidPolicy``."""
+    """Read the policy in a file. Raises ``DocumentError``, ``InvalidPolicy``."""
     document, _ = read_document(path, max_bytes=MAX_BYTES, max_depth=MAX_DEPTH, unique=True)
     return read_policy(document)
 
 
 class AccessControl:
-    """The access policy in force. One per process, safe between threads.
+    """The access policy in force. Create one per process; it is thread-safe.
 
-    If ``settings.access_file`` is set, the policy comes from that file instead of the store. A file that becomes
-    unusable leaves the policy as it was. Raises ``SettingError`` if there is no usable policy at the start, or for an
-    unknown value of ``access``.
+    If ``settings.access_file`` is set, the policy comes from that file instead of the store. If the file becomes
+    unusable, the previous policy stays in force. Raises ``SettingError`` if there is no usable policy at the start, or
+    for an unknown value of ``access``.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -78,12 +80,12 @@ class AccessControl:
 
     @property
     def open(self) -> bool:
-        """True if the operator opened the registry to everybody."""
+        """True if the setting ``access`` opens the registry to everybody."""
         return self._open
 
     @property
     def file(self) -> Path | None:
-        """The file that is the policy, if one is."""
+        """The path of the policy file, or None if the policy is stored in the database."""
         return None if self._file is None else self._file.path
 
     def is_stale(self, generation: Hashable) -> bool:
@@ -95,10 +97,10 @@ class AccessControl:
         return generation != self._generation
 
     def policy(self, generation: Hashable) -> Policy | None:
-        """The policy in force, given the store's ``generation``; None if there is none.
+        """Return the policy in force, given the store's current ``generation``, or None if there is no policy.
 
-        Not to be called in a transaction. Raises ``StorageError``, and ``SignalbookError`` if what is stored cannot
-        be used: nobody gets in then.
+        Do not call this inside a transaction. Raises ``StorageError``, and ``SignalbookError`` if the stored policy
+        cannot be used: then every request is refused.
         """
         if self.is_stale(generation):
             with self._lock:
@@ -107,7 +109,8 @@ class AccessControl:
         return self._policy
 
     def current(self) -> Policy | None:
-        """The policy in force, or of which nothing holds as long as access is open. Raises as ``policy``."""
+        """Return the current policy. While access is open, return the stored policy, which is not in force. Raises as
+        ``policy``."""
         if not self._open:
             return self.policy(self._store.generation())
         with self._store.read() as transaction:
@@ -118,19 +121,20 @@ class AccessControl:
         return transaction.settings.config(CONFIG) is not None
 
     def stored(self, transaction: ReadTransaction) -> Policy | None:
-        """The stored policy, which a file may be in force instead of. Raises as ``policy``."""
+        """Return the stored policy, or None. A policy file takes precedence over it. Raises as ``policy``."""
         return self._load_stored(transaction)[1]
 
     def count_changes(self) -> int:
-        """Return how often another policy came into force, from the store or a file."""
+        """Return how often the policy in force has changed, counting changes in the store and of the file."""
         with self._store.read() as transaction:
             file_state = transaction.settings.get(_FILE_KEY) or {}
             return transaction.settings.config_epoch(CONFIG) + int(file_state.get("number", 0))
 
     def identity(self, names: Iterable[str]) -> Identity:
-        """Somebody whom rules call by these ``names``; with that of a token there is, all that the token stands for.
+        """Return the identity that rules call by these ``names``. If one is an existing token, include its subject and
+        groups.
 
-        Raises ``ValueError`` with what is wrong with them, and ``StorageError``.
+        Raises ``ValueError``, which says what is wrong with the names, and ``StorageError``.
         """
         named_identity = identity_of(names)
         if not named_identity.token:
@@ -140,7 +144,8 @@ class AccessControl:
         return named_identity if stored is None else tokens.identity(stored)
 
     def check_closed(self) -> None:
-        """Raise ``PolicyRefused`` as long as access is open: nobody proves who he is, and policy and tokens stay."""
+        """Raise ``PolicyRefused`` while access is open: nobody is authenticated, so policy and tokens must not be
+        changed."""
         if self._open:
             raise PolicyRefused(
                 "while access is open, policy and tokens are changed on the server alone, "
@@ -148,10 +153,11 @@ class AccessControl:
             )
 
     def put(self, transaction: WriteTransaction, policy: Policy, *, by: Access) -> None:
-        """Store ``policy``; it is in force with the commit, on all servers. ``by`` is who wants it.
+        """Store ``policy``. From the commit on it is in force on all servers. ``by`` are the rights of the caller.
 
-        Raises ``PolicyRefused`` if a file is the policy, or if it left the registry without an administrator or took
-        that right from ``by``; and ``Forbidden`` if ``by`` has lost that right since it was looked up.
+        Raises ``PolicyRefused`` if a file is the policy, or if the new policy would leave the registry without an
+        administrator or take this right from ``by``. Raises ``Forbidden`` if ``by`` has lost this right since it was
+        read.
         """
         if self._file is not None:
             raise PolicyRefused(f"the policy is the file {self._file.path.name}: change that (setting access_file)")
@@ -170,23 +176,23 @@ class AccessControl:
         with self._store.read() as transaction:
             self._compiled = self._load_stored(transaction)
         self._policy = self._compiled[1]
-        # Last: who sees it in ``is_stale`` takes the policy without the lock.
+        # Set this last: a thread that sees it in ``is_stale`` returns ``_policy`` without the lock.
         self._generation = generation
 
     def _load_stored(self, transaction: ReadTransaction) -> tuple[int, Policy | None]:
-        """Return the epoch of the stored policy, and it itself, compiled if it is not known."""
+        """Return the epoch and the stored policy. It is compiled only if the epoch has changed."""
         epoch, compiled = transaction.settings.config_epoch(CONFIG), self._compiled
         return compiled if epoch == compiled[0] else (epoch, _read_stored(transaction.settings))
 
 
 def is_configured(transaction: ReadTransaction) -> bool:
-    """Return True if there is a policy, or was one in a file."""
+    """Return True if a policy is or was stored, or was ever read from a file."""
     settings = transaction.settings
     return bool(settings.config_epoch(CONFIG) or settings.get(_FILE_KEY))
 
 
 def check_lockout(policy: Policy, by: Access) -> None:
-    """Raise ``PolicyRefused`` if nobody, or not ``by``, could change ``policy`` once it is in force."""
+    """Raise ``PolicyRefused`` if under ``policy`` nobody could change it again, or the caller ``by`` could not."""
     if not policy.administrators:
         raise PolicyRefused(
             "nobody could change this policy: name an administrator by a rule such as "
@@ -211,7 +217,7 @@ def _read_stored(settings: SettingsReader) -> Policy | None:
 
 
 class _PolicyFile:
-    """The file ``settings.access_file``, which is the policy."""
+    """The policy file ``settings.access_file``."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.path = Path(settings.access_file)
@@ -221,7 +227,8 @@ class _PolicyFile:
         self._logged = ""
 
     def begin(self) -> Policy:
-        """The policy in the file, or the last usable one that was. Raises ``SettingError`` if there is neither."""
+        """Return the policy in the file, or else its last usable version. Raises ``SettingError`` if there
+        is neither."""
         try:
             return self._load()
         except SignalbookError as error:
@@ -232,8 +239,8 @@ class _PolicyFile:
             return read_policy(saved["policy"])
 
     def reload(self) -> Policy | None:
-        """Return the policy in the file if it changed and is usable; what is wrong with it is logged, once."""
-        # A mark that cannot be had is a change: the file is gone, which is logged by trying to read it.
+        """Return the policy in the file if it changed and is usable, else None. An error of the file is logged once."""
+        # If the mark cannot be read, try to read the file, which logs that it is missing.
         mark = self._read_mark()
         if mark is not None and mark == self._mark:
             return None
@@ -247,8 +254,8 @@ class _PolicyFile:
         return policy
 
     def _load(self) -> Policy:
-        """Read the file. Raises ``DocumentError``, ``InvalidPolicy``."""
-        # Before reading: what is written meanwhile makes another mark, and is read at the next look.
+        """Read the file, and store the policy for the next start. Raises ``DocumentError``, ``InvalidPolicy``."""
+        # Read the mark before the file: if the file changes while it is read, the next check sees another mark.
         self._mark = self._read_mark()
         policy = read_policy_file(self.path)
         if self._read_mark() != self._mark:
@@ -257,21 +264,21 @@ class _PolicyFile:
         return policy
 
     def _keep(self, document: JSON) -> None:
-        """Store it for the next start, and record that another one than before is in force: whoever is first does."""
+        """Store the policy for the next start, and record the change. Of several servers, the first one does it."""
         state = {"file": str(self.path.absolute()), "policy": document}
         try:
-            # Most of the time nothing changed, and no other writer shall wait for that.
+            # Usually nothing has changed, and then no write transaction should hold up other writers.
             if not state.items() <= (KeyValueStore(self._store).get(_FILE_KEY) or {}).items():
                 with self._store.write() as transaction:
                     entries = self._replace(transaction, state)
                 audit.log_entries(entries, self._settings)
         except StorageError as error:
-            # The file is the policy, whether it can be stored or not.
+            # The file is in force even if it cannot be stored.
             _LOG.warning("%s: it is in force, and could not be stored for the next start: %s", self.path, error)
 
     def _replace(self, transaction: WriteTransaction, state: JSONObject) -> list[AuditEntry]:
         before = transaction.settings.get(_FILE_KEY) or {}
-        # Servers may have copies of it at different places.
+        # Servers may have copies of the file at different paths.
         same = before.get("policy") == state["policy"]
         number = int(before.get("number", 0)) + (not same)
         transaction.settings.put(_FILE_KEY, {**state, "number": number})

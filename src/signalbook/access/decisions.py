@@ -1,4 +1,4 @@
-"""Decisions: what one identity may do on an xid, in microseconds, whatever the number of rules."""
+"""Decide what an identity may do on an xid, in microseconds, whatever the number of rules."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from signalbook.access.base import (
 from signalbook.xid import ROOT, Xid
 
 _DEPTH: Final = 4
-"""Parts of a Resource's path, where rules end."""
+"""The number of parts in a Resource's path. Rules cannot address anything deeper."""
 _MAX_STATES: Final = 1 << 10
-"""Collections, of each identity."""
-# Plain numbers: each operation on a flag makes another flag, which takes longer than all else here.
+"""The number of collections whose state is cached for each identity."""
+# Plain integers: each operation on a flag creates a new flag object, which takes longer than all other work here.
 _LIST: Final = Action.LIST.value
 _READ: Final = Action.READ.value
 _CREATE: Final = Action.CREATE.value
@@ -32,7 +32,7 @@ _WRITES: Final = WRITES.value
 _ALL: Final = EVERYTHING.value
 
 Decision = tuple[int, int, int, int]
-"""Actions allowed and denied on an xid; allowed and denied on something beneath it."""
+"""Actions allowed on an xid, denied on it, allowed on something below it, and denied on something below it."""
 
 
 class _Rule(Protocol):
@@ -45,9 +45,10 @@ class _Rule(Protocol):
 
 
 class _Patterns:
-    """Patterns with a ``*``, each by what stands before its first one, or behind its last if that is longer.
+    """Patterns with a ``*``, indexed by the text before the first ``*``, or after the last ``*`` if that text is
+    longer.
 
-    A part is looked up by its own beginnings and ends, of the lengths there are, so that ten thousand patterns cost no
+    A part is looked up by its own prefixes and suffixes of the indexed lengths, so that ten thousand patterns cost no
     more than one.
     """
 
@@ -56,12 +57,13 @@ class _Patterns:
         self._ends: dict[int, dict[str, dict[str, _Pattern]]] = {}
 
     def add(self, pattern: str) -> _Node:
-        """The node behind ``pattern``."""
+        """Return the node that follows ``pattern``, created if it is new."""
         before, behind = pattern.partition("*")[0], pattern.rpartition("*")[2]
         tables, text = (self._starts, before) if len(before) >= len(behind) else (self._ends, behind)
         patterns = tables.setdefault(len(text), {}).setdefault(text, {})
         if pattern not in patterns:
-            # What stands before a * at the end was compared by looking it up. A translated pattern never backtracks.
+            # If the only * is at the end, the lookup has compared the whole prefix. A translated pattern never
+            # backtracks.
             matches = None if pattern == f"{before}*" else re.compile(translate(pattern)).match
             patterns[pattern] = (matches, _Node())
         return patterns[pattern][1]
@@ -73,7 +75,7 @@ class _Patterns:
                 yield from ((pattern, node) for pattern, (_, node) in patterns.items())
 
     def behind(self, part: str) -> Iterator[_Node]:
-        """The nodes behind the patterns that ``part`` fits."""
+        """Yield the nodes that follow the patterns that match ``part``."""
         for length, table in self._starts.items():
             yield from _match_part(part, table.get(part[:length]))
         for length, table in self._ends.items():
@@ -87,7 +89,7 @@ def _match_part(part: str, patterns: dict[str, _Pattern] | None) -> Iterator[_No
 
 
 class _Node:
-    """One part of the patterns, and the parts that follow it."""
+    """A position in the tree of patterns: the actions allowed and denied there and below, and the next parts."""
 
     __slots__ = ("allow", "below_allow", "below_deny", "deny", "literals", "patterns")
 
@@ -97,7 +99,7 @@ class _Node:
         self.patterns: _Patterns | None = None
 
     def add(self, part: str) -> _Node:
-        """The node behind a part of a pattern."""
+        """Return the node that follows the pattern ``part``, created if it is new."""
         if "*" not in part:
             return self.literals.setdefault(part, _Node())
         if self.patterns is None:
@@ -105,7 +107,7 @@ class _Node:
         return self.patterns.add(part)
 
     def behind(self, part: str) -> Iterator[_Node]:
-        """The nodes behind what ``part`` is or fits."""
+        """Yield the nodes that follow the literals and patterns that match ``part``."""
         literal = self.literals.get(part)
         if literal is not None:
             yield literal
@@ -113,13 +115,13 @@ class _Node:
             yield from self.patterns.behind(part)
 
     def items(self) -> Iterator[tuple[str, _Node]]:
-        """Yield each part, or pattern of a part, that can follow, with its node."""
+        """Yield each literal or pattern that can follow, with its node."""
         yield from self.literals.items()
         if self.patterns is not None:
             yield from self.patterns.items()
 
     def sum_up(self) -> None:
-        """Gather what is allowed and denied beneath, once all patterns are there."""
+        """Compute the actions allowed and denied below each node. Call this once, after all patterns were added."""
         for _, node in self.items():
             node.sum_up()
             self.below_allow |= node.allow | node.below_allow
@@ -127,13 +129,13 @@ class _Node:
 
 
 _Pattern = tuple[Callable[[str], object] | None, _Node]
-"""A test of a part (None if the lookup of the pattern was test enough), and the node after this part."""
+"""A test of a part (None if the lookup already compared everything), and the node that follows the part."""
 _State = tuple[tuple[_Node, ...], int, int]
-"""The nodes that an xid leads to, and what is allowed and denied there."""
+"""The nodes that match an xid, and the actions allowed and denied there."""
 
 
 class RuleTree:
-    """Rules by the parts of their patterns."""
+    """Rules as a tree of the parts of their patterns."""
 
     __slots__ = ("root",)
 
@@ -150,7 +152,7 @@ class RuleTree:
 
 
 class ReadingRules(NamedTuple):
-    """Patterns, folded and by their parts, of what may be read with all beneath, and of what must not be."""
+    """Patterns for reading, folded and split into parts. Each covers the entity it matches and everything below it."""
 
     allowed: tuple[tuple[str, ...], ...]
     denied: tuple[tuple[str, ...], ...]
@@ -159,10 +161,10 @@ class ReadingRules(NamedTuple):
 def _iterate_reading_rules(
     node: _Node, parts: tuple[str, ...] = (), *, allowed: bool = False, denied: bool = False
 ) -> Iterator[tuple[bool, tuple[str, ...]]]:
-    """Yield the patterns about reading: whether they allow it, and their parts.
+    """Yield the patterns about reading, each as (True if it allows reading, its parts).
 
-    A pattern is left out if ``allowed`` or ``denied`` above already says the same. A denied pattern may be allowed as
-    well: that shows the Group that contains it.
+    A pattern is left out if ``allowed`` or ``denied`` says that a pattern above it has the same effect. A denied
+    pattern may be yielded as allowed, too, because that makes the Group visible that contains it.
     """
     if node.deny & _READ and not denied:
         denied = True
@@ -176,7 +178,7 @@ def _iterate_reading_rules(
 
 
 class Decisions:
-    """The joint decisions of several trees of rules. Safe between threads."""
+    """The joint decisions of several trees of rules. It is thread-safe."""
 
     def __init__(self, trees: Iterable[RuleTree]) -> None:
         self._start = _build_state(tree.root for tree in trees)
@@ -193,7 +195,10 @@ class Decisions:
         return allow, deny, below_allow, below_deny
 
     def literals(self, parts: tuple[str, ...], actions: int) -> frozenset[str] | None:
-        """The parts, folded, that may follow these where something of ``actions`` is allowed behind; None for any."""
+        """Return the parts, folded, that may follow ``parts`` and lead to something that allows any of ``actions``.
+
+        None means that any part may follow, because a pattern with ``*`` applies.
+        """
         nodes = self._find_state(parts)[0]
         if any(node.patterns for node in nodes):
             return None
@@ -201,7 +206,7 @@ class Decisions:
         return frozenset(part for part, node in children if (node.allow | node.below_allow) & actions)
 
     def reading(self, most: int) -> ReadingRules | None:
-        """Return all rules about reading as up to ``most`` patterns, or None if there are more."""
+        """Return all rules about reading, or None if they are more than ``most`` patterns."""
         if most not in self._reading:
             unlimited = islice((rule for node in self._start[0] for rule in _iterate_reading_rules(node)), most + 1)
             rules = tuple(dict.fromkeys(unlimited))
@@ -214,7 +219,8 @@ class Decisions:
         return _step(self._find_state_above(parts[:-1]), parts[-1]) if parts else self._start
 
     def _find_state_above(self, parts: tuple[str, ...]) -> _State:
-        """Return the state at a collection or what it is in: remembered, since most of them have many members."""
+        """Return the state at a collection or a part of its path. It is cached, since most collections have many
+        members."""
         state = self._known.get(parts)
         if state is None:
             state = _step(self._find_state_above(parts[:-1]), parts[-1])
@@ -239,9 +245,11 @@ def _build_state(nodes: Iterable[_Node], allow: int = 0, deny: int = 0) -> _Stat
 
 
 def scope_of(action: Action, xid: Xid) -> Xid | None:
-    """Return the scope in which everything must be allowed and readable for ``action``, or None for the xid alone.
+    """Return the xid under which everything must be allowed and readable for ``action``, or None if ``xid`` alone
+    matters.
 
-    Deleting also deletes everything under the xid. The error for a model that does not fit names entities.
+    Deleting also deletes everything under the xid. Configuring needs the whole registry, because the error for a model
+    that does not fit names entities.
     """
     if action is Action.CONFIGURE:
         return ROOT
@@ -249,7 +257,7 @@ def scope_of(action: Action, xid: Xid) -> Xid | None:
 
 
 class Access:
-    """The rights of one ``identity``. Equal ``key``s are equal rights, so responses can be cached by them.
+    """The rights of one ``identity``. Equal ``key``s mean equal rights, so responses can be cached by key.
 
     Meta and Versions have the rights of their Resource. A caller that can read an entity can read the attributes of its
     Group and of the Registry, unless these are denied. ``scopes`` limit the rights to some actions.
@@ -263,22 +271,22 @@ class Access:
         self.identity = identity
         self.key = key
         self.unrestricted = key is None
-        """Whether it is ``UNRESTRICTED``, wherever the request came from."""
+        """True for ``UNRESTRICTED`` and copies of it made by ``at``."""
         self.caller: Hashable = identity.token or (identity.subject and (identity.issuer, identity.subject)) or None
-        """By what the limits know who asks; None is by the address."""
+        """The key by which limits identify the caller; None means that its address identifies it."""
         self.origin: RequestOrigin | None = None
         self._rules = Decisions(trees)
         self._scopes = _ALL if scopes is None else scopes.value
 
     def at(self, origin: RequestOrigin) -> Access:
-        """The same rights, of a request that is recorded with where it came from."""
+        """Return the same rights with the ``origin`` of a request, which the audit log records."""
         access = copy(self)
         access.origin = origin
         return access
 
     @property
     def reads_everything(self) -> bool:
-        """True if nothing is hidden."""
+        """True if the caller can read every entity."""
         return self.allows_everything_below(Action.READ, ROOT)
 
     def may(self, action: Action, xid: Xid) -> bool:
@@ -297,7 +305,8 @@ class Access:
         return self._allows(action, xid) and (not action.value & _WRITES or self.is_readable(xid))
 
     def require(self, action: Action, xid: Xid) -> None:
-        """Raise ``Forbidden`` where ``may`` is false. It says what the rules lack, and names nothing beneath."""
+        """Raise ``Forbidden`` if ``may`` is false. The error says which right is missing, and names nothing below
+        ``xid``."""
         if self.may(action, xid):
             return
         whole, why = scope_of(action, xid), ""
@@ -326,18 +335,18 @@ class Access:
         return bool((allow | below) & ~deny & self._scopes & action.value)
 
     def find_readable_ids(self, collection: Xid) -> frozenset[str] | None:
-        """Return the only ids of a collection, folded, that may be readable; None if they may be any."""
+        """Return the folded ids of a collection that may be readable, or None if any id may be."""
         allow, _, _, _ = self._rules.decide(collection.parts)
         return None if allow & _READ else self._rules.literals(collection.parts, _READ)
 
     def list_reading_rules(self, most: int) -> ReadingRules | None:
-        """The patterns that separate what is readable from what is hidden; None if they are more than ``most``."""
+        """Return the patterns that separate readable from hidden entities, or None if there are more than ``most``."""
         return self._rules.reading(most) if self._scopes & _READ else ReadingRules((), ())
 
     def can_see_all_ids(self, collection: Xid) -> bool:
         """Return True if the caller may see the ids of all members of a collection, readable or not (A-9).
 
-        That needs the right to list the collection or to create in it; reading something there is not enough.
+        This needs the right to list the collection or to create in it. Being able to read some members is not enough.
         """
         allow, deny, _, _ = self._rules.decide(collection.parts)
         allowed = allow & ~deny & self._scopes
@@ -349,7 +358,7 @@ class Access:
 
     def _can_list(self, xid: Xid) -> bool:
         allow, deny, below, _ = self._rules.decide(xid.parts)
-        # Whoever may read in a collection may list it: there is nothing to be seen but what he reads.
+        # A caller that can read something in a collection may list it, because the list shows only what it can read.
         listing = (allow | (below & _READ)) & ~deny & self._scopes & (_LIST | _READ)
         return bool(listing and not deny & _LIST)
 
@@ -361,4 +370,4 @@ class _Everything:
 
 
 UNRESTRICTED: Final = Access(ANONYMOUS, [RuleTree([_Everything()])], key=None)
-"""For the program itself, and for all where access is open."""
+"""The rights of the program itself, and of all callers while access is open."""

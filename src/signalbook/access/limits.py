@@ -1,7 +1,7 @@
-"""Limits for each caller: requests a second, writes, reads of many entities at once, and failed logins.
+"""Limits for each caller: requests per second, writes, reads of many entities at once, and failed logins.
 
-All count in this process alone: several servers, or server processes, allow so many times as much. Memory is bounded,
-however many callers there are. An anonymous caller is known by its address.
+Each process counts for itself, so several processes together allow a multiple. Memory is bounded, however many callers
+there are. An anonymous caller is identified by its address.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ READS: Final = "reads"
 LOGINS: Final = "logins"
 
 _BURST_SECONDS: Final = 10.0
-"""A caller may send the requests of so many unused seconds at once."""
+"""A caller may send at once the requests of up to this many unused seconds."""
 _CALLERS: Final = 10_000
 """The number of callers that are counted separately. With more callers, the counts of the oldest ones restart."""
 _WAIT_SECONDS: Final = 10.0
@@ -32,7 +32,7 @@ _UNLIMITED_READS: Final = 1 << 30
 _FIRST_DELAY: Final = 1.0
 _LONGEST_DELAY: Final = 300.0
 _FORGIVEN_SECONDS: Final = 900.0
-"""Without a failed login for so long, a caller starts anew."""
+"""A caller without a failed login for this many seconds starts again at zero failures."""
 _IPV6_NETWORK: Final = 64
 _QUOTAS: Final = ("max_group_resources", "max_group_versions", "max_group_bytes")
 _COUNTS: Final = ("limit_requests", "limit_writes", "limit_reads", "limit_logins", *_QUOTAS)
@@ -43,7 +43,8 @@ Clock = Callable[[], float]
 
 
 class TooManyRequests(SignalbookError):
-    """A request beyond a limit (429); ``retry_after`` is in how many whole seconds another one may pass."""
+    """A request exceeds a limit (429). ``retry_after`` is the number of whole seconds to wait before the
+    next attempt."""
 
     def __init__(self, limit: str, message: str, retry_after: float) -> None:
         super().__init__(message)
@@ -52,7 +53,7 @@ class TooManyRequests(SignalbookError):
 
 
 class TokenBucket:
-    """Something that may happen ``rate`` times a second, and ``burst`` times at once."""
+    """A token bucket: it allows ``rate`` events per second, and ``burst`` events at once."""
 
     __slots__ = ("_at", "_burst", "_clock", "_left", "_rate")
 
@@ -73,7 +74,7 @@ class TokenBucket:
 
 
 class _Bounded(Generic[V]):
-    """Values by key, the ``most`` of them that were made last."""
+    """Values by key, limited to the ``most`` latest keys. ``make`` creates a missing value."""
 
     __slots__ = ("_make", "_most", "_values")
 
@@ -88,7 +89,7 @@ class _Bounded(Generic[V]):
         return self._values.get(key)
 
     def of(self, key: Hashable) -> V:
-        """The value of ``key``, made if there is none."""
+        """Return the value of ``key``, created if it is missing."""
         value = self._values.get(key)
         if value is None:
             value = self._values[key] = self._make()
@@ -100,7 +101,8 @@ class _Bounded(Generic[V]):
 
 @lru_cache(maxsize=_CALLERS)
 def find_network(address: str) -> str:
-    """Return the address of an IPv4 host, or the network of an IPv6 host, which has as many addresses as it likes."""
+    """Return the address of an IPv4 host, or the /64 network of an IPv6 host, since such a host can use all its
+    addresses."""
     try:
         ip = ip_address(address.partition("%")[0])
     except ValueError:
@@ -113,7 +115,7 @@ def find_network(address: str) -> str:
 
 
 class RequestLimits:
-    """The limits of all callers in this process. For one event loop. Raises ``SettingError`` for its settings."""
+    """The limits of all callers in this process, for one event loop. Raises ``SettingError`` for invalid settings."""
 
     def __init__(self, settings: Settings, *, clock: Clock = time.monotonic) -> None:
         check_limits(settings)
@@ -124,16 +126,16 @@ class RequestLimits:
     def caller(self, access: Access, address: str) -> Caller | None:
         """Return the caller with this access from this address, or None if no limits apply.
 
-        Limits apply if access is configured, unless the setting says otherwise.
+        The setting ``limits`` turns limits on or off; with "auto" they apply unless ``access`` is unrestricted.
         """
         if self._choice == "on" or (self._choice == "auto" and access.key is not None):
             return self._callers.of(access.caller or find_network(address))
         return None
 
     def visitor(self, address: str) -> Caller | None:
-        """Whoever asks from this address for what is for everybody, such as a login: nobody who has been let in.
+        """Return the caller for unauthenticated pages such as the login, by its address; None if limits are off.
 
-        What he asks for is not counted as reads of the anonymous there, nor the other way round.
+        Its reads are counted separately from those of anonymous callers at the same address.
         """
         return None if self._choice == "off" else self._callers.of(("visitor", find_network(address)))
 
@@ -150,7 +152,8 @@ class Caller:
         self._reading = asyncio.Semaphore(settings.limit_reads or _UNLIMITED_READS)
 
     def admit(self, *, write: bool) -> None:
-        """Count a request. Raises ``TooManyRequests`` if it is one too many."""
+        """Count a request. Raises ``TooManyRequests`` if it exceeds the limit of requests or, with ``write``, of
+        writes."""
         if self._asking is not None and (seconds := self._asking.take()):
             detail = f"more than {self._settings.limit_requests} requests a second (setting limit_requests)"
             raise _build_refusal(REQUESTS, detail, seconds)
@@ -159,9 +162,10 @@ class Caller:
             raise _build_refusal(WRITES, detail, seconds)
 
     async def turn(self) -> asyncio.Semaphore:
-        """A turn to read what takes its time, when the caller has few enough of them; to be released when it is done.
+        """Wait until the caller may start another long read. The returned semaphore is acquired; release it after the
+        read.
 
-        Raises ``TooManyRequests`` if that does not become so in time.
+        Raises ``TooManyRequests`` if the caller has to wait too long.
         """
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
@@ -182,10 +186,10 @@ def _make_bucket(rate: int, clock: Clock) -> TokenBucket | None:
 
 
 class LoginGuard:
-    """Failed logins, by network and by whom they claimed to be: after some, each one costs twice the wait.
+    """Failed logins by network and by claimed token: after some failures, each further failure doubles the wait.
 
-    One wrong credential that comes again and again, as from a program that nobody looks after, counts once: what is to
-    be slowed down is guessing. ``free`` are the failures without a wait; 0 counts none at all. For one event loop.
+    The same wrong credentials count once, however often they come (as from a forgotten program), because only guessing
+    has to be slowed down. ``free`` is the number of failures without a wait; 0 turns the guard off. For one event loop.
     """
 
     def __init__(self, free: int, *, clock: Clock = time.monotonic) -> None:
@@ -195,7 +199,7 @@ class LoginGuard:
         self._wrong: _Bounded[bool] = _Bounded(lambda: True)
 
     def check(self, address: str, claimed: str) -> None:
-        """Raise ``TooManyRequests`` if a login from there, or of who it claims to be, has to wait."""
+        """Raise ``TooManyRequests`` if a login from this ``address``, or for this ``claimed`` token, has to wait."""
         now = self._clock()
         wait = max((failures.until - now for failures in self._list_failures(address, claimed)), default=0.0)
         if wait > 0:
@@ -203,7 +207,7 @@ class LoginGuard:
             raise TooManyRequests(LOGINS, detail, wait)
 
     def record_failure(self, address: str, claimed: str, credentials: Hashable) -> None:
-        """Count a failed login, unless it is one that failed before."""
+        """Count a failed login, unless the same ``credentials`` failed before."""
         credentials_hash = hash(credentials)
         if not self._free or self._wrong.get(credentials_hash):
             return
@@ -235,7 +239,7 @@ def _build_keys(address: str, claimed: str) -> list[tuple[str, str]]:
 
 
 def check_limits(settings: Settings) -> None:
-    """Raise ``SettingError`` for a limit that is none."""
+    """Raise ``SettingError`` if a limit has an invalid value."""
     if settings.limits not in _LIMIT_CHOICES:
         raise SettingError(f"limits is one of {', '.join(_LIMIT_CHOICES)}, not {settings.limits!r}")
     for name in _COUNTS:

@@ -1,8 +1,8 @@
-"""Logging in at an issuer: the authorization code flow with PKCE, as one of the issuer's clients.
+"""Log in at an issuer with the authorization code flow with PKCE, as one of the issuer's clients.
 
-Sources: OpenID Connect Core 1.0 (3.1), RFC 7636 (PKCE), RFC 9207 (issuer of an answer), RFC 9700 (best current
-practices), OpenID Connect RP-Initiated Logout 1.0. What begins a login goes along in the browser, sealed by a key of
-this server's: nobody makes the server keep anything by beginning logins.
+Sources: OpenID Connect Core 1.0 (3.1), RFC 7636 (PKCE), RFC 9207 (issuer of a response), RFC 9700 (best current
+practices), OpenID Connect RP-Initiated Logout 1.0. The state of a login attempt is kept in the browser, encrypted with
+a key of this server. So beginning logins never makes the server store anything.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from signalbook.uris import is_secure
 from signalbook.values import JSON, JSONObject, dump_json
 
 ATTEMPT_SECONDS: Final = 600
-"""In which somebody has to log in at the issuer."""
+"""The seconds within which a person has to log in at the issuer."""
 MAX_HOURS: Final = 24.0 * 366
 _LOGIN_CHOICES: Final = ("on", "issuer", "tokens", "off")
 _FILE: Final = "file:"
@@ -51,21 +51,24 @@ _RANDOM_BYTES: Final = 32
 _MAX_SHOWN_CHARS: Final = 200
 _MAX_CODE: Final = 4096
 _NAME_CLAIMS: Final = ("name", "preferred_username", "email")
-"""Claims that tell what to call somebody, the first one that is there."""
+"""Claims that may contain a person's display name. The first usable claim is taken."""
 _ABOUT: Final = b"signalbook login"
 
 
 class LoginFailed(SignalbookError):
-    """A login that came to nothing; the message says why, for whoever wanted to log in."""
+    """A login failed. The message says why, for the person who tried to log in."""
 
 
 class AnotherLogin(LoginFailed):
-    """An answer that is not to the login that this browser began, which may still be answered."""
+    """A response does not belong to the login that this browser began. That login may still succeed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginAttempt:
-    """A login that began: what its answer has to name, and where to go then. ``expires`` is in seconds since 1970."""
+    """A login that was begun: the values its response has to contain, and the path ``back`` to go to afterwards.
+
+    ``expires`` is in seconds since 1970.
+    """
 
     state: str
     nonce: str
@@ -105,7 +108,7 @@ def check_login(settings: Settings) -> None:
 
 
 class LoginClient:
-    """This server as a client of the issuer at which people log in. Safe for threads. Raises ``SettingError``.
+    """This server as a client of the issuer at which people log in. It is thread-safe. Raises ``SettingError``.
 
     ``issuer`` is empty if people do not log in at an issuer.
     """
@@ -124,9 +127,8 @@ class LoginClient:
     def begin(self, callback: str, back: str) -> tuple[str, LoginAttempt]:
         """Begin a login.
 
-        Return the URL for the browser, which comes back to ``callback``, and the attempt to keep in it.
-
-        Raises ``AuthenticationUnavailable``.
+        Return the URL to send the browser to, and the attempt to store in the browser. The issuer sends the browser
+        back to ``callback``; ``back`` is the path to show after the login. Raises ``AuthenticationUnavailable``.
         """
         state, nonce, verifier = (secrets.token_urlsafe(_RANDOM_BYTES) for _ in range(3))
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode()
@@ -145,16 +147,18 @@ class LoginClient:
         return where, LoginAttempt(state=state, nonce=nonce, verifier=verifier, back=back, expires=expires)
 
     def finish(self, attempt: LoginAttempt, answer: Mapping[str, str], callback: str) -> LoggedIn:
-        """Return the person who logged in, from the issuer's ``answer`` to ``attempt``.
+        """Return the person who logged in, from the issuer's response ``answer`` to ``attempt``.
 
-        Raises ``LoginFailed`` (``AnotherLogin``), ``Unauthenticated``, ``AuthenticationUnavailable``.
+        ``callback`` is the same as for ``begin``. Raises ``LoginFailed`` (``AnotherLogin``), ``Unauthenticated``,
+        ``AuthenticationUnavailable``.
         """
         if not hmac.compare_digest(answer.get("state", "").encode("utf-8", "replace"), attempt.state.encode()):
             raise AnotherLogin("the answer is of another login: it was begun in another tab, or not by you")
         if time.time() > attempt.expires:
             raise LoginFailed(f"it took longer than {ATTEMPT_SECONDS // 60} minutes")
         metadata = self._read_metadata()
-        # RFC 9207 2.4: an answer of another issuer brings that one's code, which must not be shown to this one.
+        # RFC 9207 2.4: a response from another issuer contains that issuer's code, which must not be sent to this
+        # issuer.
         issuer = answer.get(
             "iss", "" if metadata.get("authorization_response_iss_parameter_supported") else self.issuer
         )
@@ -168,7 +172,7 @@ class LoginClient:
         return self._redeem(attempt, code, callback)
 
     def faults(self) -> tuple[str, ...]:
-        """Return the statements in the issuer's metadata that prevent logins.
+        """Return messages about everything in the issuer's metadata that prevents logins; empty if logins work.
 
         Raises ``AuthenticationUnavailable``.
         """
@@ -190,9 +194,9 @@ class LoginClient:
         return tuple(problems)
 
     def logout_url(self, hint: str, back: str) -> str:
-        """Return the URL at which the issuer ends its own session and returns to ``back``, or "" without one.
+        """Return the URL at which the issuer ends its own session and returns to ``back``, or "" if it has no such URL.
 
-        Raises ``AuthenticationUnavailable``.
+        ``hint`` is the ID token of the login, or "". Raises ``AuthenticationUnavailable``.
         """
         endpoint = self._read_metadata().get("end_session_endpoint")
         if not _is_endpoint(endpoint):
@@ -231,7 +235,8 @@ class LoginClient:
         )
 
     def _authenticate(self, form: dict[str, str]) -> tuple[str, dict[str, str]]:
-        """Return header and form of a request that proves to be this client's (RFC 6749 2.3.1)."""
+        """Return the ``Authorization`` header and the form for a request authenticated as this client (RFC
+        6749 2.3.1)."""
         secret = _read_secret(self._settings.login_client_secret)
         if not secret:
             return "", {**form, "client_id": self._id}
@@ -242,14 +247,15 @@ class LoginClient:
         return f"Basic {base64.b64encode(pair).decode('ascii')}", form
 
     def _complete_claims(self, http: httpx.Client, claims: JSONObject, granted: JSONObject) -> JSONObject:
-        """The claims, with those of the UserInfo endpoint where the ID token has not all that is needed (Core 5.3).
+        """Return the claims, completed from the UserInfo endpoint if the ID token lacks subject or groups (Core 5.3).
 
-        An issuer without this endpoint has said all that it says: whether that suffices is for the policy to say.
+        If the issuer has no such endpoint, the claims are returned as they are. The policy decides whether they
+        suffice.
         """
         token, endpoint = granted.get("access_token"), self._read_metadata().get("userinfo_endpoint")
         if self._verifier.has_subject_and_groups(claims) or endpoint is None:
             return claims
-        # Nobody gets in with fewer groups than he has, since rules may deny things to groups.
+        # Nobody may log in with fewer groups than assigned, since rules may deny actions to groups.
         if not isinstance(token, str) or not token.isascii():
             raise LoginFailed("the issuer gave no access token for its userinfo, and its ID token does not say all")
         more = fetch(http, endpoint, "its userinfo_endpoint", authorization=f"Bearer {token}")
@@ -264,7 +270,7 @@ class LoginClient:
         return endpoint
 
     def _read_metadata(self) -> JSONObject:
-        """Return the issuer's metadata, read every five minutes."""
+        """Return the issuer's metadata, cached for five minutes."""
         cached = self._known
         if cached is not None and time.monotonic() - cached[0] < FRESH:
             return cached[1]
@@ -283,7 +289,7 @@ class LoginClient:
     def _fetch_metadata(self) -> JSONObject:
         """Read the issuer's metadata, unless the last attempt failed a moment ago.
 
-        Anybody can begin logins, and each would wait for an issuer that does not answer, one after the other.
+        Anybody can begin logins, and each login would wait for an issuer that does not respond, one after the other.
         """
         if self._failed is not None and time.monotonic() - self._failed[0] < PAUSE:
             raise AuthenticationUnavailable(self._failed[1])
@@ -297,7 +303,7 @@ class LoginClient:
 
 @contextmanager
 def _open_http(issuer: str) -> Iterator[httpx.Client]:
-    """A client for questions to the issuer; what it does wrong is that it cannot be asked."""
+    """Yield an HTTP client for the issuer. Errors of the issuer are raised as ``AuthenticationUnavailable``."""
     try:
         with open_http() as http:
             yield http
@@ -310,13 +316,13 @@ def _is_endpoint(url: JSON) -> TypeGuard[str]:
 
 
 def _supports(metadata: JSONObject, name: str, value: str) -> bool:
-    """Return True if an issuer supports ``value``. An issuer that lists nothing supports it."""
+    """Return True if an issuer supports ``value``. An issuer that publishes no list is assumed to support it."""
     listed = metadata.get(name)
     return not isinstance(listed, list) or value in listed
 
 
 def _read_secret(text: str) -> str:
-    """Return the secret, or what is in the file that it names. Raises ``SettingError``."""
+    """Return the secret in ``text``, or in the file that ``text`` names. Raises ``SettingError``."""
     path = _parse_secret_path(text)
     if path is None:
         return text
@@ -330,7 +336,7 @@ def _read_secret(text: str) -> str:
 
 
 def find_secret_file(settings: Settings) -> Path | None:
-    """Return the file of the client's secret, if it is in one."""
+    """Return the path of the file with the client's secret, or None if the secret is not in a file."""
     return _parse_secret_path(settings.login_client_secret)
 
 
@@ -344,7 +350,7 @@ def _with_query(url: str, query: Mapping[str, str]) -> str:
 
 
 def _format_refusal(answer: Mapping[str, JSON]) -> str:
-    """Return the issuer's own reason for a refusal, as far as it can be shown."""
+    """Return a message with the issuer's own reason for a refusal, shortened and printable."""
     words = ": ".join(str(answer[name]) for name in ("error", "error_description") if answer.get(name))
     printable = "".join(character if character.isprintable() else " " for character in words[:_MAX_SHOWN_CHARS])
     return f"the issuer refused it ({printable})"

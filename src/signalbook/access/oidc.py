@@ -1,7 +1,7 @@
-"""JSON Web Tokens of OpenID Connect issuers: their keys, and what a token says once its signature holds.
+"""Verify JSON Web Tokens of OpenID Connect issuers: fetch the issuers' keys, check tokens, and read their claims.
 
 Sources: RFC 7519 (JWT), RFC 8725 (best current practices), RFC 9068 (access tokens), OpenID Connect Discovery 1.0.
-Signatures and registered claims are PyJWT's work; which key may check which signature is decided here.
+PyJWT checks signatures and registered claims. This module decides which key may check which signature.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _KEY_KINDS: Final = {
     "ES512": ("EC", "P-521"),
     "EdDSA": ("OKP", None),
 }
-"""Algorithms with a public key, and the key each takes. There is none with a shared secret, and not ``none``."""
+"""The supported algorithms, with the key type and curve of each. Algorithms with a shared secret and ``none`` are
+excluded."""
 _TOKEN_TYPES: Final = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
 MAX_TOKEN: Final = 16 * 1024
 _MAX_JSON_DEPTH: Final = 16
@@ -46,22 +47,24 @@ _MAX_BYTES: Final = 1 << 20
 _MIN_RSA_BITS: Final = 2048
 _TIMEOUT_SECONDS: Final = 5.0
 _DEADLINE_SECONDS: Final = 15.0
-"""Seconds for one answer of an issuer, from the first byte to the last."""
+"""The maximum seconds for one response of an issuer, from the first byte to the last."""
 _ID_TOKEN_TYPES: Final = frozenset({"jwt", "application/jwt"})
 FRESH: Final = 300.0
-"""Seconds for which keys are used without asking again: so long holds what an issuer has withdrawn."""
+"""The seconds for which keys are used without fetching them again. A key that the issuer withdrew is accepted that
+long."""
 STALE: Final = 4 * 3600.0
-"""Seconds for which keys are used although the issuer cannot be asked again."""
+"""The seconds for which keys are used if the issuer cannot be reached."""
 PAUSE: Final = 10.0
-"""Seconds between two questions to an issuer, whatever tokens come: unknown keys must not become a storm."""
+"""The minimum seconds between two requests to an issuer, so that tokens with unknown keys cannot cause many
+requests."""
 
 
 class IssuerError(SignalbookError):
-    """An issuer that does not answer as one."""
+    """An issuer cannot be reached, or its response is invalid."""
 
 
 class KeySet:
-    """The keys of an issuer at one time."""
+    """The keys of an issuer at one time. Raises ``IssuerError`` if ``document`` is not a JSON Web Key Set."""
 
     def __init__(self, document: JSON) -> None:
         listed = document.get("keys") if isinstance(document, dict) else None
@@ -72,7 +75,8 @@ class KeySet:
         self._made: dict[tuple[str | None, str], jwt.PyJWK] = {}
 
     def find(self, kid: str | None, algorithm: str) -> jwt.PyJWK | None:
-        """The key for a signature; without ``kid`` the only one there is for the ``algorithm``."""
+        """Return the key ``kid`` for an ``algorithm``, or None. Without ``kid``, return the only key for
+        the algorithm."""
         cached = self._made.get((kid, algorithm))
         if cached is not None:
             return cached
@@ -90,7 +94,8 @@ class KeySet:
 
 
 def _can_verify(key: JSONObject) -> bool:
-    """Return True if a key is a public key for signatures. A key with a private part is no longer secret."""
+    """Return True if a key is a public key for signatures. A key with a private part is rejected, since it was
+    published."""
     operations = key.get("key_ops")
     return (
         key.get("kty") in ("RSA", "EC", "OKP")
@@ -111,7 +116,7 @@ def _is_key_for(key: JSONObject, kid: str | None, algorithm: str) -> bool:
 
 
 class Issuer:
-    """One issuer and its keys, fetched when they are needed. Safe for threads."""
+    """An issuer and its keys, which are fetched when needed. It is thread-safe."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -121,11 +126,14 @@ class Issuer:
         self._lock = threading.Lock()
 
     def find(self, kid: str | None, algorithm: str) -> jwt.PyJWK:
-        """The key for a signature. Raises ``Unauthenticated``, and ``AuthenticationUnavailable`` without any keys."""
+        """Return the key for a signature. Raises ``Unauthenticated`` if the issuer does not have it.
+
+        Raises ``AuthenticationUnavailable`` if the issuer's keys cannot be fetched.
+        """
         keys = self._load_keys()
         key = keys.find(kid, algorithm)
         if key is None:
-            # It may be new.
+            # The key may be new.
             key = self._refresh(keys).find(kid, algorithm)
         if key is None:
             raise Unauthenticated("the token is signed with a key that its issuer does not have for this algorithm")
@@ -134,8 +142,8 @@ class Issuer:
     @property
     def trusted_until(self) -> float:
         """The time (of ``time.monotonic``) until which checks with these keys remain valid."""
-        # With an issuer that is away each request would have its token checked again, with the same keys, if this ended
-        # before the next question to it.
+        # While the issuer is unreachable, this must not end before the next attempt to fetch keys. Otherwise each
+        # request would check its token again, with the same keys.
         return max(self._fetched + FRESH, self._asked + PAUSE)
 
     def _load_keys(self) -> KeySet:
@@ -148,8 +156,9 @@ class Issuer:
         return keys
 
     def _refresh(self, seen: KeySet | None) -> KeySet:
-        """Keys that are newer than those ``seen``, or these again where it is too early or nobody answers."""
-        # Nobody waits for others who are asking, which may take seconds: forged tokens would hold up every thread.
+        """Fetch the keys again. Return newer keys than ``seen``, or ``seen`` if it is too early or the fetch failed."""
+        # Do not wait for another thread that fetches keys, which may take seconds: forged tokens would block every
+        # thread.
         if not self._lock.acquire(blocking=False):
             if seen is None:
                 raise AuthenticationUnavailable(f"the issuer {self.url} is being asked for its keys: try again")
@@ -173,20 +182,20 @@ class Issuer:
             self._problem = str(error)
             return
         self._fetched, self._problem = time.monotonic(), ""
-        # The same object as long as nothing changed: what was checked with it holds.
+        # Keep the same object while the keys are unchanged, so that tokens checked with it stay valid.
         if self.keys is None or self.keys.document != keys.document:
             self.keys = keys
 
 
 def fetch_keys(issuer: str) -> KeySet:
-    """The keys that an issuer has now. Raises ``IssuerError``."""
+    """Fetch the current keys of an issuer. Raises ``IssuerError``."""
     with open_http() as http:
         address = discover(http, issuer).get("jwks_uri")
         return KeySet(fetch(http, address, "its jwks_uri"))
 
 
 def open_http() -> httpx.Client:
-    """Return a client for what issuers are asked: with TLS checked, bounded in time, and no redirects followed."""
+    """Return an HTTP client for issuers: it verifies TLS, has a timeout, and follows no redirects."""
     return httpx.Client(timeout=_TIMEOUT_SECONDS, verify=ssl.create_default_context(), follow_redirects=False)
 
 
@@ -200,7 +209,8 @@ def discover(http: httpx.Client, issuer: str) -> JSONObject:
 
 
 def fetch(http: httpx.Client, url: JSON, description: str, *, authorization: str = "") -> JSON:
-    """The JSON at ``url``, an address of an issuer. Raises ``IssuerError``."""
+    """Return the JSON at ``url``, an address of an issuer that error messages call ``description``. Raises
+    ``IssuerError``."""
     status, document = request_json(http, "GET", url, description, authorization=authorization)
     if status != httpx.codes.OK:
         raise IssuerError(f"{description} ({url}): it answers {status}")
@@ -218,7 +228,7 @@ def request_json(
 ) -> tuple[int, JSON]:
     """Return the status and JSON of an issuer's response at ``url``. The JSON is None for an error without JSON.
 
-    Raises ``IssuerError``.
+    ``description`` names the address in error messages. Raises ``IssuerError``.
     """
     if not isinstance(url, str) or not is_secure(url):
         raise IssuerError(f"{description} is not at an https URL")
@@ -244,7 +254,8 @@ def request_json(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedToken:
-    """A token whose signature and claims hold, until ``expires`` (seconds since 1970) and as long as its key does."""
+    """A token with valid signature and claims. It is valid until ``expires`` (seconds since 1970) while its issuer has
+    ``keys``."""
 
     identity: Identity
     expires: float
@@ -301,7 +312,7 @@ class TokenVerifier:
         )
 
     def verify_id_token(self, text: str, *, issuer: str, client: str, nonce: str) -> JSONObject:
-        """The claims of an ID token that ``issuer`` made for ``client`` and for the login with this ``nonce``.
+        """Return the claims of an ID token that ``issuer`` made for ``client`` and for the login with this ``nonce``.
 
         Raises ``Unauthenticated``, ``AuthenticationUnavailable`` (OpenID Connect Core 3.1.3.7).
         """
@@ -322,7 +333,11 @@ class TokenVerifier:
     def _verify_claims(
         self, text: str, header: _Header, issuer: Issuer, audience: list[str]
     ) -> tuple[JSONObject, KeySet | None]:
-        """The claims of a token whose signature, issuer, audience and times hold, and the keys it was checked with."""
+        """Return the claims of a token and the keys it was checked with. Signature, issuer, audience and times are
+        checked.
+
+        Raises ``Unauthenticated``, ``AuthenticationUnavailable``.
+        """
         key = issuer.find(header.kid, header.algorithm)
         keys = issuer.keys
         try:
@@ -340,7 +355,8 @@ class TokenVerifier:
         return claims, keys
 
     def _read(self, text: str) -> tuple[_Header, Issuer]:
-        """Key, algorithm, type and issuer that a token claims to have: nothing of it is to be believed yet."""
+        """Return the header and issuer that a token claims to have, without verifying them. Raises
+        ``Unauthenticated``."""
         parts = text.split(".")
         if len(text) > MAX_TOKEN or len(parts) != 3:
             raise Unauthenticated("the bearer token is neither an API token of this server nor a signed JWT")
@@ -364,7 +380,8 @@ class TokenVerifier:
         return claim(claims, self._subject) is not None and claim(claims, self._groups) is not None
 
     def identity(self, claims: JSONObject, issuer: Issuer) -> Identity:
-        """Return the identity in verified claims. Raises ``Unauthenticated`` if they name none."""
+        """Return the identity in verified claims. Raises ``Unauthenticated`` if subject or groups are missing or
+        invalid."""
         subject, groups = claim(claims, self._subject), claim(claims, self._groups)
         if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_TEXT:
             raise Unauthenticated(f"the token's claim {self._subject} is no subject: a text that is not empty")
@@ -375,7 +392,7 @@ class TokenVerifier:
 
 
 def claim(claims: Mapping[str, Any], path: str) -> JSON:
-    """The claim of this name or, if there is none, at this path with dots; None without one."""
+    """Return the claim named ``path`` or, if there is none, the claim at this path with dots; None if it is absent."""
     if path in claims:
         return claims[path]
     value: JSON = dict(claims)
@@ -396,7 +413,7 @@ def _parse_part(text: str, part: str) -> JSONObject:
 
 
 def _explain_error(error: Exception) -> str:
-    """Return the reason why a token is invalid, for its sender."""
+    """Return the reason why a token is invalid, as a message for its sender."""
     match error:
         case jwt.InvalidSignatureError():
             return "the token's signature does not hold"

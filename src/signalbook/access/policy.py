@@ -1,7 +1,8 @@
-"""The policy: rules that say who may do what on which xids, read from a document and held ready for decisions.
+"""The policy: rules that say who may do what on which xids, read from a document and indexed for decisions.
 
-A rule covers what its patterns name and all beneath. A rule that denies wins over all that allow, and what no rule
-allows is denied. Decisions depend on rules and xids alone, never on what is stored, so nobody learns what exists.
+A pattern of a rule matches the entity it names and everything under it. A rule that denies overrides all rules that
+allow, and an action that no rule allows is denied. Decisions depend on rules and xids alone, never on stored entities,
+so they do not reveal what exists.
 """
 
 from __future__ import annotations
@@ -32,23 +33,23 @@ from signalbook.xid import Xid
 MAX_RULES: Final = 100_000
 MAX_FAULTS: Final = 100
 _MOST_LISTED: Final = 1000
-"""Members of one list of a rule."""
+"""The maximum number of members in one list of a rule."""
 _DEPTH: Final = 4
 _PRINCIPAL_KINDS: Final = ("subject", "group", "token")
 PRINCIPALS: Final = f'"subject:NAME", "group:NAME", "token:ID", "{AUTHENTICATED}" or "{ANYONE}"'
 """The allowed values of ``who`` in a rule, for error messages."""
 _BETWEEN: Final = re.compile(",(?=(?:subject|group|token):|(?:anyone|authenticated)(?:,|$))")
 _MAX_TEXT_CHARS: Final = 512
-"""Characters of a principal, and of what is said about a rule."""
+"""The maximum length of a principal, and of a rule's description."""
 _PATTERN: Final = re.compile(r"/|(/[A-Za-z0-9_*][A-Za-z0-9._~:@*-]{0,127})+", re.ASCII)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _RULE_MEMBERS: Final = frozenset({"who", "role", "allow", "deny", "on", "description"})
 _MAX_CACHED: Final = 1024
-"""Identities, and sets of rules that several of them have in common."""
+"""The maximum number of cached identities, and of cached trees of rules."""
 
 
 class InvalidPolicy(SignalbookError):
-    """A document that is no policy; ``faults`` are all that was found wrong, with paths."""
+    """A document is not a valid policy. ``faults`` are all findings, each with its path."""
 
     def __init__(self, faults: Iterable[Finding]) -> None:
         self.faults = tuple(faults)
@@ -67,10 +68,11 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The outcome of a decision and its reasons: the numbers of the rules, from 0, that allow or deny it.
+    """The outcome of a decision and its reasons: the numbers of the rules, from 0, that allow or deny the action.
 
-    ``missing`` are the needed actions that no rule allows. ``narrowed`` is True if the scopes of a token deny what the
-    rules allow. ``beneath`` is True if only a denial further down denies it, where the action needs rights there, too.
+    ``missing`` are the needed actions that no rule allows. ``narrowed`` is True if the scopes of a token deny an action
+    that the rules allow. ``beneath`` is True if only a rule about something further down denies it, because the action
+    needs rights there, too.
     """
 
     allowed: bool
@@ -82,7 +84,7 @@ class Explanation:
 
     @property
     def reason(self) -> str:
-        """The same in words."""
+        """The reason for the decision as a phrase."""
         if self.allowed:
             return f"allowed by {_format_rule_numbers(self.allowing)}" if self.allowing else "access is open"
         if self.denying:
@@ -93,7 +95,7 @@ class Explanation:
         return "the scopes of the token leave it out"
 
     def to_json(self, policy: Policy) -> JSONObject:
-        """The form in which a server shows it, with the rules of ``policy`` themselves."""
+        """Return the explanation as JSON, with the rules of ``policy`` in place of their numbers."""
 
         def list_rules(numbers: tuple[int, ...]) -> list[JSONObject]:
             return [{"rule": number, **policy.document["rules"][number]} for number in numbers]
@@ -112,7 +114,8 @@ def _format_rule_numbers(rules: tuple[int, ...]) -> str:
 
 
 class Policy:
-    """Rules, indexed by whom they are about. ``document`` is what they were read from, ``revision`` its fingerprint."""
+    """Rules, indexed by the principals they name. ``document`` is the JSON they were read from, ``revision`` its
+    fingerprint."""
 
     def __init__(self, rules: Iterable[Rule], document: JSONObject) -> None:
         self.rules = tuple(rules)
@@ -122,13 +125,13 @@ class Policy:
         for number, rule in enumerate(self.rules):
             for principal in rule.who:
                 about.setdefault(principal, []).append(number)
-        # Principals with the same rules share their tree, which is what takes time and memory to make.
+        # Principals with the same rules share one tree, since building a tree takes time and memory.
         sets: dict[tuple[int, ...], int] = {}
         self._about = {who: sets.setdefault(tuple(numbers), len(sets)) for who, numbers in about.items()}
         self._sets = tuple(sets)
         self._tree: Callable[[int], RuleTree] = lru_cache(maxsize=_MAX_CACHED)(self._make_tree)
         self.access: Callable[[Identity], Access] = lru_cache(maxsize=_MAX_CACHED)(self._compute_access)
-        """What an identity may do."""
+        """Return the rights of an identity."""
 
     def _compute_access(self, identity: Identity) -> Access:
         sets = self._find_sets_about(identity)
@@ -136,9 +139,9 @@ class Policy:
         return Access(identity, map(self._tree, sets), scopes=scopes, key=(self.revision, sets, scopes))
 
     def explain(self, identity: Identity, action: Action, xid: Xid) -> Explanation:
-        """Explain whether ``identity`` may do ``action``.
+        """Explain whether ``identity`` may do ``action`` on ``xid``.
 
-        Writing needs reading, some actions for everything under the xid.
+        Writing needs the right to read, too. Some actions need rights on everything under the xid.
         """
         whole = scope_of(action, xid)
         needed = action | Action.READ if action in WRITES or whole is not None else action
@@ -150,7 +153,8 @@ class Policy:
             if whole is not None:
                 deny |= denied
             else:
-                # Reading something is reading what it is in, and reading in a collection is listing it.
+                # Reading an entity includes reading the attributes of its parents, and reading in a collection includes
+                # listing it.
                 allow |= below & Action.READ
             if action is Action.LIST and allow & Action.READ:
                 allow |= Action.LIST
@@ -171,7 +175,7 @@ class Policy:
 
     @property
     def administrators(self) -> frozenset[str]:
-        """The principals, except anyone, that a rule lets administer and that no rule prevents from it."""
+        """The principals, except anyone, that a rule allows to administer and that no rule denies it."""
         allowed = {who for rule in self.rules if rule.allow & Action.ADMINISTER for who in rule.who}
         denied = {who for rule in self.rules if rule.deny & Action.ADMINISTER for who in rule.who}
         return frozenset() if denied & {ANYONE, AUTHENTICATED} else frozenset(allowed - denied - {ANYONE})
@@ -182,7 +186,8 @@ class Policy:
 
     @property
     def names_groups(self) -> bool:
-        """True if a rule names a group: its effect on a person is unknown as long as the person's groups are."""
+        """True if a rule names a group. Then the rights of a person are unknown while the person's groups
+        are unknown."""
         return any(who.startswith("group:") for who in self._about)
 
     def find_rules_about(self, identity: Identity) -> list[int]:
@@ -198,11 +203,11 @@ class Policy:
 
 
 def read_policy(document: JSON) -> Policy:
-    """The policy in a JSON document: an object with the list ``rules``. Raises ``InvalidPolicy``.
+    """Read the policy in a JSON document: an object with the list ``rules``. Raises ``InvalidPolicy``.
 
     A rule is an object. ``who`` is a list of ``subject:NAME``, ``group:NAME``, ``token:ID``, ``authenticated`` and
-    ``anyone``; one of ``role``, ``allow`` and ``deny`` names a role or lists actions; ``on`` is a list of patterns, and
-    ``/``, everything, without it; ``description`` is for people.
+    ``anyone``. Exactly one of ``role``, ``allow`` and ``deny`` names a role or lists actions. ``on`` is a list of
+    patterns; the default is ``/``, everything. ``description`` is for people.
     """
     reader = _PolicyReader()
     rules = tuple(reader.rules(document))
@@ -225,14 +230,14 @@ def split_principals(text: str) -> list[str]:
 
 
 def check_principals(names: Iterable[str]) -> None:
-    """Raise ``ValueError`` if rules cannot name somebody by one of them."""
+    """Raise ``ValueError`` if one of ``names`` is not a valid principal."""
     for text in names:
         if not is_principal(text):
             raise ValueError(f"{text[:100]!r} names nobody: it is {PRINCIPALS}")
 
 
 def identity_of(names: Iterable[str]) -> Identity:
-    """Somebody whom rules call by these names. Raises ``ValueError`` with what is wrong with them."""
+    """Return the identity with these principals. Raises ``ValueError``, which says what is wrong with them."""
     names_by_kind: dict[str, list[str]] = {kind: [] for kind in _PRINCIPAL_KINDS}
     principals = tuple(names)
     check_principals(principals)
@@ -241,7 +246,7 @@ def identity_of(names: Iterable[str]) -> Identity:
         names_by_kind.setdefault(kind, []).append(name)
     if len(names_by_kind["subject"]) > 1 or len(names_by_kind["token"]) > 1:
         raise ValueError("nobody has several subjects or tokens: name one, and any number of groups")
-    # Somebody who is authenticated and no more has a name that no rule knows.
+    # A caller who is only known to be authenticated gets a subject that no rule can name.
     nameless = "\0" if AUTHENTICATED in principals else ""
     return Identity(
         subject="".join(names_by_kind["subject"]) or nameless,
@@ -251,7 +256,7 @@ def identity_of(names: Iterable[str]) -> Identity:
 
 
 def _combine_actions(names: Iterable[str]) -> Action:
-    """Return the actions of these names; a name of none allows nothing."""
+    """Return the actions with these names, combined. Unknown names are ignored."""
     actions = NOTHING
     for name in names:
         actions |= ACTIONS.get(name, NOTHING)
@@ -259,13 +264,13 @@ def _combine_actions(names: Iterable[str]) -> Action:
 
 
 class _PolicyReader:
-    """Reads a document and collects what is wrong with it."""
+    """Reads a policy document and collects its findings."""
 
     def __init__(self) -> None:
         self.faults: list[Finding] = []
 
     def rules(self, document: JSON) -> Iterator[Rule]:
-        """The rules that can be read."""
+        """Yield the rules that can be read. Findings are added to ``faults``."""
         if not isinstance(document, dict):
             self._add_finding("", "type", 'a policy is a JSON object with the list "rules"')
             return
@@ -289,7 +294,7 @@ class _PolicyReader:
     def _read_rule(self, rule: JSONObject, path: str) -> Rule:
         self._check_names(rule, path, _RULE_MEMBERS)
         description = rule.get("description", "")
-        # YAML may escape halves of a pair of surrogates, which no UTF-8 has.
+        # YAML may escape one half of a surrogate pair, which UTF-8 cannot encode.
         if not isinstance(description, str) or len(description) > _MAX_TEXT_CHARS or _SURROGATE.search(description):
             self._add_finding(f"{path}/description", "type", f"it is a text of at most {_MAX_TEXT_CHARS} characters")
         who = frozenset(self._read_who(rule, f"{path}/who"))

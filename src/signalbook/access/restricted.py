@@ -1,4 +1,4 @@
-"""The store and its changes as one identity sees them: what may not be read is not there."""
+"""Readers of the store that leave out everything an identity cannot read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from signalbook.xid import ROOT, Kind, Xid
 
 _BATCH_ROWS = 1000
 _MIN_BATCH_ROWS = 100
-"""The least number of rows to load at once if some of them may be hidden."""
+"""The minimum number of rows to load at once if some of them may be hidden."""
 
 
 def restrict_reader(reader: Reader, access: Access) -> Reader:
@@ -24,19 +24,19 @@ def restrict_reader(reader: Reader, access: Access) -> Reader:
 
 
 class RestrictedReader:
-    """``storage.base.Reader`` without the entities that ``access`` hides: not listed, not counted, not referred to.
+    """A ``storage.base.Reader`` that leaves out entities hidden by ``access``: from results, counts and references.
 
-    Versions are as readable as their Resource, so what is asked about the Versions of one is passed on.
+    Versions have the rights of their Resource, so queries about the Versions of one Resource are passed on unchecked.
     """
 
     def __init__(self, reader: Reader, access: Access) -> None:
         self._reader = reader
         self._access = access
-        # Most questions name their parent by its key alone, and nearly always it was read before.
+        # Most queries name their parent by key only, and nearly always the parent's row was read before.
         self._xids: dict[int, Xid] = {}
 
     def get(self, xid: Xid) -> Row | None:
-        """The entity, or None."""
+        """Return the entity, or None if it does not exist or is hidden."""
         return self.get_many((xid,)).get(xid)
 
     def get_many(self, xids: Collection[Xid]) -> dict[Xid, Row]:
@@ -55,7 +55,7 @@ class RestrictedReader:
         after: str | None = None,
         limit: int | None = None,
     ) -> Iterator[Row]:
-        """Readable rows below ``parents``."""
+        """Return the readable rows below ``parents``."""
         if all(self._is_open(xid) for xid in self._find_xids(parents).values()):
             return self._remember_xids(self._reader.children(parents, type, ids=ids, after=after, limit=limit))
         if len(parents) == 1 and type is not None:
@@ -64,14 +64,14 @@ class RestrictedReader:
                 return islice(
                     self._iterate_children(next(iter(parents)), type, ids, after, max(limit, _MIN_BATCH_ROWS)), limit
                 )
-        # Without a bound for the store: nobody knows how many of the rows are hidden.
+        # No limit is passed to the store, because the number of hidden rows is unknown.
         rows = self._filter_readable(self._reader.children(parents, type, ids=ids, after=after))
         return rows if limit is None else islice(rows, limit)
 
     def _iterate_children(
         self, parent: int, type: str, ids: Collection[str] | None, after: str | None, size: int
     ) -> Iterator[Row]:
-        """Yield readable rows of one type below ``parent``, of which hardly more than ``size`` are wanted."""
+        """Yield the readable rows of one type below ``parent``, read in batches of ``size``."""
         while True:
             rows = list(self._reader.children((parent,), type, ids=ids, after=after, limit=size))
             yield from self._filter_readable(rows)
@@ -80,14 +80,15 @@ class RestrictedReader:
             after = rows[-1].xid.id
 
     def is_vacant(self, parent: int, type: str, id: str) -> bool:
-        """Return True if no entity has this id, hidden or not: a write would reveal that anyway."""
+        """Return True if no entity has this id. Hidden entities count, too: a failing write would reveal
+        them anyway."""
         return self._reader.is_vacant(parent, type, id)
 
     def preceding(self, parent: int, type: str, limit: int, *, upto: str | None = None) -> list[Row]:
-        """Return up to ``limit`` readable rows of one type below ``parent``, by falling ids."""
+        """Return up to ``limit`` readable rows of one type below ``parent``, by descending ids."""
         readable_rows: list[Row] = []
         size = limit if self._is_open(self._find_xids((parent,)).get(parent)) else max(limit, _MIN_BATCH_ROWS)
-        # Behind the first look, each begins with the last row of the one before, which is not taken again.
+        # Each batch after the first begins with the last row of the batch before, which is skipped.
         seen: set[int] = set()
         while len(readable_rows) < limit:
             rows = self._reader.preceding(parent, type, size + len(seen), upto=upto)
@@ -103,16 +104,16 @@ class RestrictedReader:
         return self._filter_readable(self._reader.by_key(keys))
 
     def select(self, selection: Selection) -> Iterator[tuple[Hit, ...]]:
-        """The ways that lead through readable entities alone."""
+        """Yield the paths of ``selection`` on which all entities are readable."""
         parent = self._find_xids((selection.parent,)).get(selection.parent)
         if parent is None:
             return
         if selection.resource is None and self._is_open(parent):
             yield from self._reader.select(selection)
             return
-        # Of steps that may be hidden: Versions are as readable as their Resource.
+        # The number of steps that may be hidden. Versions have the rights of their Resource.
         checked = len(selection.types) if selection.resource is None else selection.resource + 1
-        # The steps of the way before: they are the same objects as long as they are the same.
+        # The steps of the previous path. A step that is unchanged is the same object.
         steps: list[_Step] = []
         visible: tuple[Hit, ...] = ()
         for way in self._reader.select(selection):
@@ -129,7 +130,8 @@ class RestrictedReader:
                 yield visible + way[checked:]
 
     def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
-        """Numbers of readable children: those kept where all are readable, else counted."""
+        """Return the numbers of readable children: the stored numbers if all are readable, otherwise they
+        are counted."""
         counts = self._reader.counts(parents)
         xids = self._find_xids({parent for parent, _ in counts})
         readable_counts: dict[tuple[int, str], int] = {}
@@ -141,7 +143,7 @@ class RestrictedReader:
         return readable_counts
 
     def referrers(self, targets: Collection[Xid]) -> list[Row]:
-        """Readable Resources that refer to ``targets``."""
+        """Return the readable Resources that refer to ``targets``."""
         return list(self._filter_readable(self._reader.referrers(targets)))
 
     def newest(self, parent: int, limit: int) -> list[Row]:
@@ -212,7 +214,7 @@ class RestrictedReader:
         return self._reader.holders(parent, document, limit)
 
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
-        """Return documents by digest. Only a readable Version reveals a digest."""
+        """Return documents by digest. No check is needed, because callers get digests only from readable Versions."""
         return self._reader.documents(digests)
 
     def last_numbers(self, xids: Collection[Xid]) -> dict[Xid, int]:
@@ -243,7 +245,7 @@ class RestrictedReader:
         return self._remember_xids(row for row in rows if self._access.is_readable(row.xid))
 
     def _narrow_ids(self, parent: int, type: str, ids: Collection[str] | None) -> Collection[str] | None:
-        """Return ``ids``, or the few that may be readable: rules that name groups cost nothing for all the others."""
+        """Return ``ids`` reduced to those that may be readable; None means any id."""
         xid = self._find_xids((parent,)).get(parent)
         readable_ids = None if xid is None else self._access.find_readable_ids(xid / type)
         if readable_ids is None or ids is None:
@@ -254,12 +256,12 @@ class RestrictedReader:
         """Count the readable members of the collection ``xid`` below ``parent``."""
         if self._access.find_readable_ids(xid) is not None:
             return sum(1 for _ in self.children((parent,), xid.parts[-1]))
-        # Ids are all that is needed of each, and that is all that is read.
+        # Read only the ids of the members, because nothing else is needed.
         ways = self._reader.select(Selection(parent=parent, types=xid.parts[-1:]))
         return sum(self._access.is_readable(xid / way[0].folded) for way in ways)
 
     def _step(self, above: Xid, hit: Hit, number: int, selection: Selection) -> _Step:
-        """Step ``number`` of a way, without what is hidden."""
+        """Return step ``number`` of a path; its ``shown`` is None if the entity is hidden."""
         if above.kind is Kind.RESOURCE:
             return _Step(above, hit, hit)
         xid = above / selection.types[number] / hit.folded
@@ -271,7 +273,8 @@ class RestrictedReader:
 
 
 class _Step(NamedTuple):
-    """The entity ``xid`` on a way, ``hit`` as the store has it, ``shown`` as it may be seen, None if it may not."""
+    """The entity ``xid`` on a path: ``hit`` as the store returned it, ``shown`` as the caller may see it, None if
+    hidden."""
 
     xid: Xid
     hit: Hit
@@ -279,9 +282,9 @@ class _Step(NamedTuple):
 
 
 class _Dangling:
-    """The hit of a Resource that refers to something hidden: as if it referred to nothing.
+    """The hit of a Resource that refers to a hidden entity. It looks as if the reference led to nothing.
 
-    What the store tested of its target is tested again by whoever reads on (``engine.read.prefilter``).
+    The store's tests of the hidden target do not count: ``engine.read.prefilter`` tests the result again.
     """
 
     def __init__(self, hit: Hit) -> None:

@@ -1,4 +1,4 @@
-"""What is odd about a sound policy, and still allowed: patterns that name nothing, administrators who cannot do all."""
+"""Find problems of a valid policy: patterns that match nothing, and administrators who cannot do everything."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ _MAX_WARNINGS: Final = 20
 
 
 def list_warnings(policy: Policy, model: JSONObject | None) -> list[str]:
-    """Return the first things that are odd, in words. ``model`` is that of the registry, None if it is not known."""
+    """Return warnings about ``policy``, limited to the first 20. ``model`` is the registry's model, or None
+    if unknown."""
     empty_patterns = [] if model is None else _find_empty_patterns(policy, model.get("groups") or {})
     warnings = list(islice(chain(empty_patterns, _find_hindered(policy)), _MAX_WARNINGS + 1))
     return [*warnings[:_MAX_WARNINGS], "and more"] if len(warnings) > _MAX_WARNINGS else warnings
 
 
 def with_warnings(policy: Policy, odd: Sequence[str]) -> JSONObject:
-    """A policy that was put in force, as it was written, with the ``warnings`` about it if there are any."""
+    """Return the document of ``policy``, with the member ``warnings`` if there are any warnings in ``odd``."""
     return {**policy.document, "warnings": list(odd)} if odd else policy.document
 
 

@@ -1,4 +1,4 @@
-"""Texts that only who has the key can read, and nobody else can make or change: AES-256-GCM (NIST SP 800-38D)."""
+"""Encrypt texts so that only holders of the key can read or make them: AES-256-GCM (NIST SP 800-38D)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _NONCE_BYTES: Final = 12
 
 
 def seal(key: bytes, content: bytes, bound: bytes = b"") -> str:
-    """``content`` as a text that ``unseal`` reads with the same ``key`` of 32 bytes and the same ``bound``.
+    """Encrypt ``content`` to a text that ``unseal`` decrypts with the same ``key`` of 32 bytes and the same ``bound``.
 
-    ``bound`` is what it belongs to, which is not in it.
+    ``bound`` identifies the context of the text. It is authenticated, but not part of the text.
     """
     nonce = secrets.token_bytes(_NONCE_BYTES)
     return base64.urlsafe_b64encode(nonce + AESGCM(key).encrypt(nonce, content, bound)).decode("ascii")
 
 
 def unseal(key: bytes, sealed: str, bound: bytes = b"") -> bytes | None:
-    """Undo ``seal``; None for anything else."""
+    """Return the content of a text that ``seal`` made with ``key`` and ``bound``, or None for any other text."""
     cipher = AESGCM(key)
     try:
         content = base64.urlsafe_b64decode(sealed.encode("ascii"))

@@ -1,7 +1,7 @@
-"""Sessions of people in their browsers: begun by a login, known by a hash, ended on all servers at once.
+"""Sessions of people in their browsers: begun by a login, stored by a hash, and ended on all servers at once.
 
-The browser has 256 random bits in a cookie, the database their SHA-256 and who they stand for. So nothing that the
-database has opens a session, a cookie says nothing of anybody, and what was ended holds nowhere any more
+The browser has 256 random bits in a cookie. The database has their SHA-256 and the identity. So nothing in the database
+opens a session, a cookie reveals nothing about the person, and an ended session is valid nowhere
 (docs/decisions/152-login.md).
 """
 
@@ -22,7 +22,7 @@ from signalbook.storage.sessions import SessionWriter, StoredSession
 from signalbook.storage.tokens import StoredToken
 
 PATH: Final = "/access/sessions"
-"""The path of sessions, over HTTP and in the audit."""
+"""The path of sessions, over HTTP and in the audit log."""
 MOST_SESSIONS: Final = 20
 """The number of sessions of one person. One more login ends the oldest session."""
 _SECRET_BYTES: Final = 32
@@ -31,7 +31,7 @@ _ENDED: Final = "your session has ended: log in again"
 
 
 class SessionEnded(Unauthenticated):
-    """A session that is no longer there, or never was; its cookie is of no use any more."""
+    """A session has ended or never existed. Its cookie is useless."""
 
     def __init__(self) -> None:
         super().__init__(_ENDED)
@@ -39,11 +39,11 @@ class SessionEnded(Unauthenticated):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedIn:
-    """Somebody who proved to be ``identity``: by an API token, or at an issuer.
+    """A person who proved to be ``identity``, by an API token or at an issuer.
 
-    ``displayname`` is what pages call him. ``hint`` is the ID token that the issuer wants to see to end its own
-    session. ``until`` is when what he proved it by ends, None if it does not. ``groupless`` says that the issuer had no
-    word about groups, so that which ones he has is unknown.
+    ``displayname`` is the name that pages show. ``hint`` is the ID token that the issuer needs to end its own session.
+    ``until`` is the time at which the proof expires, None if it does not. ``groupless`` is True if the issuer sent
+    nothing about groups, so that the person's groups are unknown.
     """
 
     identity: Identity
@@ -64,7 +64,10 @@ def compute_session_id(secret: str) -> str:
 
 
 def begin(writer: SessionWriter, who: LoggedIn, now: datetime, hours: float) -> tuple[StoredSession, str]:
-    """A new session and its secret, which is nowhere else."""
+    """Store a new session of ``hours`` for ``who``. Return it with its secret, which is stored nowhere.
+
+    Expired sessions are removed, and the oldest of the person if there are more than ``MOST_SESSIONS``.
+    """
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     ends = now + timedelta(hours=hours)
     identity = who.identity
@@ -89,8 +92,8 @@ def begin(writer: SessionWriter, who: LoggedIn, now: datetime, hours: float) -> 
 def identity(stored: StoredSession | None, token: StoredToken | None, now: datetime) -> Identity:
     """Return the current identity of a session. Raises ``SessionEnded``.
 
-    ``token`` is the API token with which the session began: its rights and existence are current. Statements of an
-    issuer are as of the login.
+    ``token`` is the API token with which the session began, or None. The session has the token's current rights, and
+    ends with the token. Without a token, the identity is the one that the issuer stated at the login.
     """
     if stored is None or stored.expires <= now:
         raise SessionEnded

@@ -1,8 +1,8 @@
-"""API tokens: made by administrators, shown once, known by a hash.
+"""API tokens: created by administrators, shown once, stored as a hash.
 
 A token is ``sbk_<id>_<secret>``. The secret has 256 random bits and ends with a checksum of the whole token, so that
-mistyped ones cost no look into the database, and scanners for leaked secrets find no false ones. It is kept as its
-SHA-256: what is random cannot be guessed from a dictionary, so slow hashes (bcrypt, argon2) would add nothing but a
+mistyped tokens need no database query, and scanners for leaked secrets report no false matches. Only its SHA-256 is
+stored. Random secrets cannot be guessed from a dictionary, so slow hashes (bcrypt, argon2) would only give attackers a
 means to keep the server busy (docs/decisions/090-access.md).
 """
 
@@ -26,18 +26,18 @@ from signalbook.storage.tokens import StoredToken, TokenWriter
 from signalbook.values import JSON, Finding, JSONObject, format_timestamp, parse_timestamp
 
 DEFAULT_DAYS: Final = 90
-"""The lifetime of a token without an expiry of its own."""
+"""The lifetime in days of a token that is requested without an expiry."""
 MAX_TOKENS: Final = 10_000
 MAX_TEXT: Final = 256
 MAX_GROUPS: Final = 200
 PREFIX: Final = "sbk"
 PATH: Final = "/access/tokens"
-"""The path of tokens, over HTTP and in the audit."""
+"""The path of tokens, over HTTP and in the audit log."""
 _ID: Final = string.ascii_lowercase + string.digits
 _SECRET: Final = string.ascii_letters + string.digits
 _ID_LENGTH: Final = 12
 _RANDOM_LENGTH: Final = 43
-"""So many characters out of 62 are 256 bits."""
+"""The number of characters out of 62 that have 256 random bits."""
 _CHECKSUM_LENGTH: Final = 6
 TOKEN: Final = re.compile(
     rf"{PREFIX}_([a-z0-9]{{{_ID_LENGTH}}})_([A-Za-z0-9]{{{_RANDOM_LENGTH + _CHECKSUM_LENGTH}}})", re.ASCII
@@ -50,7 +50,7 @@ _REQUEST_MEMBERS: Final = frozenset({"subject", "groups", "scopes", "expires", "
 
 
 class InvalidToken(SignalbookError):
-    """The error for invalid wishes for a new token. ``faults`` list what is wrong and where."""
+    """A request for a new token is invalid. ``faults`` list what is wrong and where."""
 
     def __init__(self, faults: Iterable[Finding]) -> None:
         self.faults = tuple(faults)
@@ -58,7 +58,7 @@ class InvalidToken(SignalbookError):
 
 
 class TooManyTokens(SignalbookError):
-    """There are as many tokens as there may be."""
+    """The maximum number of tokens exists already."""
 
     def __init__(self) -> None:
         super().__init__(f"there are {MAX_TOKENS} API tokens already: revoke those that are not used")
@@ -76,9 +76,9 @@ class TokenRequest:
 
 
 def read_request(document: JSON, now: datetime) -> TokenRequest:
-    """The request in a document. Without ``expires`` it lives for 90 days, with null for ever.
+    """Read the request for a token in a document. Without ``expires`` the token lives for 90 days, with null forever.
 
-    Raises ``InvalidToken``.
+    ``now`` is the current time. Raises ``InvalidToken``.
     """
     if not isinstance(document, dict):
         raise InvalidToken([Finding(path="", rule="type", message="this is no JSON object")])
@@ -121,7 +121,7 @@ def read_request(document: JSON, now: datetime) -> TokenRequest:
 
 
 def create(writer: TokenWriter, request: TokenRequest, now: datetime) -> tuple[StoredToken, str]:
-    """A new token as it is stored, and its text, which is nowhere else. Raises ``TooManyTokens``."""
+    """Create and store a token. Return it with its text, which is stored nowhere. Raises ``TooManyTokens``."""
     if writer.count() >= MAX_TOKENS:
         raise TooManyTokens
     name, random = _generate_text(_ID, _ID_LENGTH), _generate_text(_SECRET, _RANDOM_LENGTH)
@@ -146,17 +146,17 @@ def is_id(text: str) -> bool:
 
 
 def split(text: str) -> tuple[str, str] | None:
-    """The id and the secret of a token, None for what cannot be one."""
+    """Return the id and the secret of a token, or None if ``text`` cannot be a token."""
     match = TOKEN.fullmatch(text)
     if match is None:
         return None
     name, secret = match.groups()
-    # A checksum is no secret: it needs no comparison in constant time.
+    # The checksum is not secret, so the comparison need not take constant time.
     return (name, secret) if secret[_RANDOM_LENGTH:] == _compute_checksum(name, secret[:_RANDOM_LENGTH]) else None
 
 
 def is_secret_of(stored: StoredToken | None, secret: str) -> bool:
-    """Return True if ``secret`` is that of the token. It takes the same time if there is no token."""
+    """Return True if ``secret`` is the secret of the token. It takes the same time if ``stored`` is None."""
     stored_hash = _NOBODY if stored is None else stored.hash
     return hmac.compare_digest(stored_hash, _hash(secret)) and stored is not None
 
@@ -172,7 +172,7 @@ def identity(stored: StoredToken) -> Identity:
 
 
 def describe(stored: StoredToken) -> JSONObject:
-    """A token as it is shown: all but its secret."""
+    """Return a token as JSON, without its secret."""
     return {
         "id": stored.id,
         "subject": stored.subject,
@@ -187,7 +187,7 @@ def describe(stored: StoredToken) -> JSONObject:
 
 
 def summarize(stored: StoredToken) -> str:
-    """Return a token's subject and rights for a line of the audit."""
+    """Return a token's subject and rights as a phrase for the audit log."""
     groups = f", groups {', '.join(stored.groups)}" if stored.groups else ""
     scopes = "" if stored.scopes is None else f", only {', '.join(stored.scopes)}"
     ends = "never expires" if stored.expires is None else f"expires {format_timestamp(stored.expires)}"
@@ -219,7 +219,7 @@ def _are_texts(value: JSON) -> bool:
 
 
 def _as_in_rules(path: str, name: str) -> list[Finding]:
-    """A fault if somebody is named as rules name him: the token's name would match none of them."""
+    """Return a finding if ``name`` has a prefix such as ``subject:``: rules would not match a token with this name."""
     if not name.startswith(_PRINCIPAL_PREFIXES):
         return []
     bare = name.partition(":")[2]
@@ -235,7 +235,7 @@ def _generate_text(alphabet: str, length: int) -> str:
 
 
 def _compute_checksum(id: str, random: str) -> str:
-    """CRC-32 of what is before it, in six characters of the secret's alphabet."""
+    """Return the CRC-32 of the token without its checksum, in six characters of the secret's alphabet."""
     number, checksum = zlib.crc32(f"{PREFIX}_{id}_{random}".encode("ascii")), ""
     for _ in range(_CHECKSUM_LENGTH):
         number, digit = divmod(number, len(_SECRET))

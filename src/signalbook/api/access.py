@@ -1,4 +1,4 @@
-"""The access policy, what it says of somebody, and who one is oneself."""
+"""The API for the access policy: read and replace it, explain its decisions, show the caller's rights, end sessions."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _NO_POLICY: Final = "no policy is configured, everybody may do everything: PUT o
 
 
 class AccessAPI:
-    """``/access`` and, beneath it, ``explain``, ``self`` and ``sessions``; with or without a trailing slash."""
+    """The paths ``/access`` and, below it, ``explain``, ``self`` and ``sessions``, with or without a trailing slash."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._control = kernel.control
 
     def routes(self) -> list[Route]:
-        """The paths and their handlers."""
+        """Return the routes of the API."""
         table: dict[str, dict[str, Handler]] = {
             PATH: {"GET": self._show, "PUT": self._replace},
             f"{PATH}/explain": {"GET": self._explain},
@@ -49,7 +49,7 @@ class AccessAPI:
         ]
 
     async def _show(self, request: HTTPRequest) -> Response:
-        """The policy as it was written."""
+        """Return the policy as it was written."""
         return _build_policy_response(await self._load_policy(request))
 
     async def _replace(self, request: HTTPRequest) -> Response:
@@ -57,31 +57,32 @@ class AccessAPI:
         _require_administrator(request)
         self._control.check_closed()
         body = await request.body(MAX_BYTES)
-        # A large policy takes a second to read: nobody shall wait for it.
+        # Reading a large policy takes a second, so it is done in a thread and before the write has its turn.
         policy, odd = await self._kernel.workers.read(partial(self._read, body, request))
         return await self._kernel.write(partial(self._put, request=request, policy=policy, odd=odd), request.access)
 
     def _read(self, body: bytes, request: HTTPRequest) -> tuple[Policy, list[str]]:
-        """The policy in a body, and what is odd about it. Raises ``InvalidPolicy``, ``RegistryError``."""
+        """Return the policy in a body, and warnings about it. Raises ``InvalidPolicy``, ``RegistryError``."""
         policy = read_policy(parse_json_body(body, request.subject, max_depth=MAX_DEPTH))
         with self._kernel.engine.reading() as view:
             model = view.model.document
-        # A warning names the types of the model, which not every administrator may read.
+        # A warning names types of the model, which not every administrator can read.
         return policy, list_warnings(policy, model if request.access.is_readable(ROOT) else None)
 
     def _put(self, session: Session, *, request: HTTPRequest, policy: Policy, odd: list[str]) -> Response:
         before = self._control.stored(session.transaction)
-        # It came while there was no policy yet, and while it waited another one became the first.
+        # The request was admitted while there was no policy. While it waited, another request put the first policy in
+        # force.
         if before is not None and request.access.unrestricted:
             raise CredentialsNeeded
         self._control.put(session.transaction, policy, by=request.access)
-        # What it raises undoes the write.
+        # An error raised here undoes the write.
         check_conditions(request.scope["headers"], "" if before is None else _compute_tag(before), request.path)
         session.record(Action.ADMINISTER, PATH)
         return _build_policy_response(policy, status=201 if before is None else 200, odd=odd)
 
     async def _explain(self, request: HTTPRequest) -> Response:
-        """Return whether somebody may do something, and the rules that decide it."""
+        """Return whether the identity ``who`` may do an action on an xid, and the rules that decide it."""
         policy = await self._load_policy(request)
         action, xid = _read_action(request), _read_xid(request)
         identity = await self._kernel.workers.read(partial(self._read_identity, request))
@@ -100,7 +101,7 @@ class AccessAPI:
         """Return the caller, and the caller's rights at ``xid`` (default: the Registry) and elsewhere."""
         access, xid, changes = request.access, _read_xid(request), 0
         if not access.unrestricted:
-            # As of now, not of half a second ago: a copy would take for deleted what is hidden since.
+            # Use the current policy, not the cached one: a copy would treat entities hidden since as deleted.
             policy = await self._kernel.workers.read(self._control.current)
             access = access if policy is None else policy.access(access.identity)
             changes = await self._kernel.workers.read(self._control.count_changes)
@@ -126,7 +127,7 @@ class AccessAPI:
         return json_response({"subject": subject, "ended": ended}, headers=(NO_STORE,))
 
     async def _load_policy(self, request: HTTPRequest) -> Policy:
-        """Return the policy. Raises ``Forbidden``, and ``not_found`` if there is none."""
+        """Return the current policy. Raises ``Forbidden``, and ``not_found`` if there is none."""
         _require_administrator(request)
         policy = await self._kernel.workers.read(self._control.current)
         if policy is None:
@@ -172,7 +173,7 @@ def _describe_identity(identity: Identity) -> JSONObject:
 
 
 def _explain(error: Exception, path: str) -> Exception:
-    """Return the error of the catalogue for an invalid request."""
+    """Return the error of xRegistry's catalogue for an invalid request; other errors unchanged."""
     match error:
         case InvalidPolicy():
             first = error.faults[0]

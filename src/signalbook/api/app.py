@@ -1,4 +1,4 @@
-"""The web application: every API at its path, health checks, and what all responses have in common."""
+"""The web application: every API at its path, health checks, and headers that all responses share."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from signalbook.xid import ROOT
 
 _EXPOSED: Final = "Link, Location, Content-Location, Content-Disposition, Allow, ETag, Retry-After, *"
 _CORS: Final = (
-    # The wildcard does not stand for Authorization.
+    # The wildcard does not include Authorization.
     (b"access-control-allow-headers", b"*, Authorization"),
     (b"access-control-expose-headers", _EXPOSED.encode("ascii")),
 )
@@ -82,12 +82,13 @@ def create_app(
     audit: Audit | None = None,
     large_requests: LargeRequests | None = None,
 ) -> Application:
-    """The application over ``engine``. ``direct`` as in ``Kernel``; ``close`` is called when all requests are done.
+    """Return the application for ``engine``. ``direct`` is as in ``Kernel``; ``close`` is called after the last
+    request.
 
-    ``source`` shows where the registry comes from, if it follows something; ``head`` is for who waits for changes,
-    ``control`` has the policy in force.
-    ``subscriptions`` are stored there, and ``deliveries``, which somebody else has to start, delivers to them.
-    ``following``, which is started elsewhere too, copies from other registries, and ``audit`` keeps what was refused.
+    ``source`` returns the state of the registry's source, if it follows one. ``head`` notifies readers that wait for
+    changes. ``control`` has the policy in force. ``subscriptions`` stores subscriptions, and ``deliveries`` delivers to
+    them. ``following`` copies from other registries. The caller has to start ``deliveries`` and ``following``.
+    ``audit`` records refused requests. Missing parts are created.
     """
     head = head or Head(engine.position)
     subscriptions = subscriptions or SubscriptionStore.of(engine, settings)
@@ -143,8 +144,8 @@ def create_app(
 def _build_health_routes(kernel: Kernel, states: dict[str, Callable[[], JSONObject]]) -> list[Route]:
     """Return the routes for load balancers.
 
-    ``report_live`` returns 200 as long as the process answers, ``report_ready`` while the store can be read. Callers
-    that can list everything also see ``states``: those of the parts of this server that work by themselves.
+    ``report_live`` returns 200 while the process responds, ``report_ready`` while the store can be read. Callers that
+    may list everything also see ``states``: the states of the background tasks of this server.
     """
 
     def read() -> None:
@@ -175,10 +176,11 @@ def _build_health_routes(kernel: Kernel, states: dict[str, Callable[[], JSONObje
 
 
 class Application(Starlette):
-    """The routes of the other APIs, and the xRegistry API for whatever is none of theirs.
+    """The routes of all APIs. Paths that belong to no other API are handled by the xRegistry API.
 
-    Every response, errors too, has what lets a browser read it (R315) and the way to the root (R137). Requests that a
-    browser must not make for a page are refused here, as are copies where this registry takes none.
+    Every response, including errors, has the headers that let browsers read it (R315), and a link to the root (R137).
+    Requests that a browser must not send for another page are refused here, and so are copies if this registry accepts
+    none.
     """
 
     def __init__(
@@ -190,7 +192,8 @@ class Application(Starlette):
     ) -> None:
         super().__init__(routes=api_routes, lifespan=lifespan)
         self.repeats = Repeats(kernel) if kernel.direct else None
-        """For connections to ask first."""
+        """Former responses, which connections query before they call the application; None unless the store
+        is direct."""
         self._admission = kernel.admission
         self._registry = registry
         self._settings = kernel.settings
@@ -200,8 +203,8 @@ class Application(Starlette):
             self._paths.add(route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or run the lifespan."""
-        # Starlette's own layers, and trying routes in turn, would cost more than the rest of a hot read.
+        """Handle one request, or run the lifespan."""
+        # Starlette's own middleware, and trying routes one by one, would cost more than the rest of a cached read.
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
@@ -247,7 +250,7 @@ class Application(Starlette):
             self.repeats.keep(scope, scope["response"], added)
 
     def _is_confluent(self, scope: Scope) -> bool:
-        """Return True if a request came by the port that serves only that API."""
+        """Return True if a request came through the port that serves only the Confluent-compatible API."""
         port = self._settings.confluent_port
         return port != 0 and scope["server"][1] == port
 
@@ -268,21 +271,21 @@ class Application(Starlette):
 
 
 class _Paths:
-    """Routes by the segments before their first parameter."""
+    """Routes indexed by the path segments before their first parameter."""
 
     def __init__(self) -> None:
         self._below: dict[str, _Paths] = {}
         self._routes: list[Route] = []
 
     def add(self, route: Route) -> None:
-        """Take in a route; of those that begin alike the first one that fits counts."""
+        """Add a route. Of routes with the same beginning, the first match is used."""
         node = self
         for part in _split_segments(route.path.partition("{")[0].rstrip("/")):
             node = node._below.setdefault(part, _Paths())
         node._routes.append(route)
 
     def routes(self, path: str) -> Iterable[Route]:
-        """Return the possible routes of a path, the longest first: a draft's mount takes what nothing in it does."""
+        """Return the possible routes of a path, the longest first, so that the mount of an API comes last."""
         node, possible_routes = self, self._routes
         for part in _split_segments(path):
             below = node._below.get(part)
@@ -298,17 +301,18 @@ def _split_segments(path: str) -> list[str]:
 
 @lru_cache(maxsize=128)
 def _build_added_headers(root: str, readers: bytes) -> tuple[tuple[tuple[bytes, bytes], ...], bytes]:
-    """Return the headers, and the lines that they are; ``root`` is empty where nobody knows at which port it is."""
+    """Return the headers added to every response, also as lines. ``root`` is empty if the port of the root
+    is unknown."""
     cors = ((b"access-control-allow-origin", readers), *_CORS) if readers else _CORS
     varying = () if readers == b"*" else ((b"vary", b"Origin"),)
-    # The rel parameter comes first: clients read no further.
+    # The rel parameter comes first, because some clients read only the first parameter.
     link = ((b"link", f"<{root}>;rel=xregistry-root".encode("ascii", "replace")),) if root else ()
     headers = (*cors, *varying, *link)
     return headers, b"".join(b"%s: %s\r\n" % header for header in headers)
 
 
 def _is_browser(scope: Scope) -> bool:
-    """Return True if a person opened a page in a browser. Who sends a query, or names JSON too, wants the JSON."""
+    """Return True if a person opened a page in a browser. Requests with a query, or that accept JSON, get the JSON."""
     if scope["method"] not in READS or scope["query_string"]:
         return False
     accept: bytes = dict(scope["headers"]).get(b"accept", b"")
@@ -319,8 +323,8 @@ def _is_copy(scope: Scope) -> bool:
     """Return True if a write says that its content is a copy from another registry.
 
     A header says so or, in the drafts' APIs, an authority in the query (A-47). A registry that accepts no copies, such
-    as a hub that is governed centrally, rejects them (D-12). Reads are never rejected: whoever copies from here may
-    send the same headers.
+    as a central hub, rejects them (D-12). Reads are never rejected: clients that copy from here may send the same
+    headers.
     """
     has_authority = "/compat/" in scope["path"] and b"authority=" in scope["query_string"].lower()
     return has_authority or any(name in _COPY_HEADERS for name, _ in scope["headers"])

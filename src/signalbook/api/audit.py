@@ -1,4 +1,4 @@
-"""``/audit``: who did what, and what was refused to whom, for those who may ``audit``."""
+"""``/audit``: the audit log, for callers with the right to ``audit``."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class AuditAPI:
         self._kernel = kernel
 
     def routes(self) -> list[Route]:
-        """The one path."""
+        """Return the route, with or without a trailing slash."""
         return PathEndpoint({"GET": self._list}, self._kernel, needs=Action.AUDIT).routes(PATH)
 
     async def _list(self, request: HTTPRequest) -> Response:
-        """Entries, the newest first, page by page."""
+        """Return audit entries, the newest first, page by page."""
         limit = min(request.number("limit") or _PAGE_ENTRIES, self._kernel.settings.max_page_size, _MAX_ENTRIES)
         query = _read_query(request)
         entries = await self._kernel.workers.read(partial(read_entries, self._kernel.engine.store, query, limit + 1))

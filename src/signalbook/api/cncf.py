@@ -1,4 +1,4 @@
-"""What the APIs of the CNCF drafts share: how a request is read, which paths there are, what errors look like."""
+"""The shared parts of the CNCF drafts' APIs: reading requests, finding routes, and rendering errors."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CncfRoute(Generic[S, T]):
-    """The handlers of a path for GET and each method that writes. The tables of the APIs name paths by templates."""
+    """The handlers of a path: one for GET and one for each method that writes. Tables of routes are keyed by path
+    template."""
 
     read: S
     writes: Mapping[str, T] = field(default_factory=dict)
 
 
 def find_route(templates: Iterable[str], path: str) -> tuple[str, tuple[str, ...]]:
-    """The template that ``path`` fits, and what stands in it for ``{}``. Raises ``api_not_found``.
+    """Return the template that ``path`` matches, and the values for its ``{}``. Raises ``api_not_found``.
 
-    The path is as it was sent, still percent-encoded, so that a slash in an id is none between ids; a slash at its end
-    says nothing.
+    The path is percent-encoded as it was sent, so that an encoded slash in an id does not separate ids. A slash at its
+    end is ignored.
     """
     parts = path.removesuffix("/").split("/")
     for template in templates:
@@ -57,7 +58,7 @@ def find_route(templates: Iterable[str], path: str) -> tuple[str, tuple[str, ...
 class CncfPath:
     """A path below the mount of an API: ``text`` as it was sent, ``template`` its route.
 
-    ``id`` is the last id of a group, or of a schema or definition, as the path has it.
+    ``id`` is the last id of a group, schema or definition in the path, as it was sent.
     """
 
     template: str
@@ -70,7 +71,8 @@ P = TypeVar("P", bound=CncfPath)
 
 @dataclass(frozen=True, kw_only=True)
 class CncfRequest(Generic[P]):
-    """A request. ``root`` is the URL of the registry, ``mount`` the API's path below it; ``query`` is decoded."""
+    """A request to a draft's API. ``root`` is the URL of the registry, ``mount`` the API's path below it; ``query`` is
+    decoded."""
 
     method: str
     path: P
@@ -84,7 +86,7 @@ class CncfRequest(Generic[P]):
 
     @classmethod
     def of(cls, scope: Scope, body: bytes, settings: Settings, *, path: P, mount: str) -> Self:
-        """The request that an ASGI scope and body make. Raises ``bad_request`` for a query that is none."""
+        """Return the request for an ASGI scope and body. Raises ``bad_request`` for an invalid query."""
         return cls(
             method="GET" if scope["method"] == "HEAD" else scope["method"],
             path=path,
@@ -99,7 +101,7 @@ class CncfRequest(Generic[P]):
 
     @property
     def subject(self) -> str:
-        """The subject of errors."""
+        """The subject of errors: the path as it was sent."""
         return self.path.text
 
     @property
@@ -118,7 +120,7 @@ class CncfRequest(Generic[P]):
 
     @property
     def uri(self) -> str:
-        """The parameter ``uri``. Raises ``bad_request`` if there is none, or several."""
+        """The query parameter ``uri``. Raises ``bad_request`` unless there is exactly one."""
         values = self.values("uri")
         if len(values) == 1 and values[0]:
             return values[0]
@@ -126,14 +128,15 @@ class CncfRequest(Generic[P]):
 
     @cached_property
     def json(self) -> JSONObject:
-        """The body. Raises ``missing_body``, ``parsing_data``, and ``bad_request`` if it is no JSON object."""
+        """The body as a JSON object. Raises ``missing_body``, ``parsing_data``, and ``bad_request`` if it is not an
+        object."""
         body = self.read_json()
         if isinstance(body, dict):
             return body
         raise self.wrong("the body needs to be a JSON object")
 
     def read_json(self) -> JSON:
-        """The JSON in the body. Raises ``missing_body``, ``parsing_data``."""
+        """Return the JSON in the body. Raises ``missing_body``, ``parsing_data``."""
         if not self.body:
             raise RegistryError("missing_body", subject=self.path.text)
         if isinstance(self._json_or_error, RegistryError):
@@ -151,17 +154,18 @@ class CncfRequest(Generic[P]):
             return error
 
     def prepare(self) -> None:
-        """Decode the body now. Whether it has to be JSON depends on what is in the registry."""
+        """Decode the body. An error is kept, because only the registry's content decides whether the body has to be
+        JSON."""
         if self.body:
             _ = self._json_or_error
 
     def wrong(self, detail: str) -> RegistryError:
-        """The error for a request that says something it must not."""
+        """Return the error ``bad_request`` with ``detail``."""
         return RegistryError("bad_request", subject=self.path.text, error_detail=detail)
 
 
 def path_below(scope: Scope, mount: str) -> str:
-    """The path below the mount of an API, still percent-encoded."""
+    """Return the path below the mount of an API, still percent-encoded."""
     return raw_path(scope).removeprefix(mount)
 
 
@@ -169,11 +173,11 @@ R = TypeVar("R", bound=CncfRequest[Any])
 
 
 class CncfAPI(EntityAPI[R], Generic[R]):
-    """A draft's API; errors are problem documents."""
+    """The API of a CNCF draft. Errors are problem documents."""
 
     @abstractmethod
     def check_model(self, view: View, request: R) -> None:
-        """Raise ``api_not_found`` if the model of the registry has nothing for this draft."""
+        """Raise ``api_not_found`` if the model of the registry has no types for this draft."""
 
     @abstractmethod
     def methods(self, request: R, *, read_only: bool) -> tuple[str, ...]:
@@ -181,11 +185,12 @@ class CncfAPI(EntityAPI[R], Generic[R]):
 
     @abstractmethod
     def target(self, request: R) -> Xid:
-        """Return the xid of a path, or of its collection if the path can name nothing."""
+        """Return the xid of a path, or of its collection if no entity can have this path."""
 
     def check(self, view: View, request: R) -> None:
-        """The path takes the method, and the registry has what it is about."""
-        # 405 comes first: it holds whatever is in the registry.
+        """Raise an error unless the path supports the method, the model has this draft's types, and the write may be
+        tried."""
+        # 405 comes first, because it does not depend on the registry's content.
         allow = self.methods(request, read_only=False)
         if request.method not in allow:
             raise NotAllowed(subject=request.subject, allow=allow, action=request.method)
@@ -195,7 +200,7 @@ class CncfAPI(EntityAPI[R], Generic[R]):
         if not is_mutable(view):
             raise ReadOnly("this registry is read-only", self.methods(request, read_only=True))
         target = self.target(request)
-        # Before anything is looked up: a refused write is the same whether something is there or not.
+        # Check before any look-up: a refused write gets the same response whether the entity exists or not.
         if not view.access.is_readable(target):
             raise Forbidden(Action.DELETE if request.method == "DELETE" else Action.UPDATE, target)
 
@@ -205,7 +210,7 @@ class CncfAPI(EntityAPI[R], Generic[R]):
         return build_options_response(methods, list_allowed_methods(request.access, self.target(request), methods))
 
     def failed(self, error: Exception, scope: Scope) -> Response:
-        """An error as a problem document (RFC9457)."""
+        """Return an error as a problem document (RFC9457)."""
         return build_problem_response(error, self.subject(scope))
 
 

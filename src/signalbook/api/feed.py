@@ -31,7 +31,7 @@ _DEFAULT: Final = 1000
 _MAX_EVENTS: Final = 10_000
 _LAST_POSITION: Final = 2**63 - 1
 _MAX_POSITION_DIGITS: Final = 20
-# A filter that hardly anything passes must not keep a reader waiting: the page ends, and a link leads on.
+# A filter that hardly any event passes must not keep a reader waiting: the page ends, and a link leads on.
 _LOOKED_AT: Final = 50_000
 
 
@@ -39,7 +39,7 @@ _LOOKED_AT: Final = 50_000
 class FeedQuery:
     """A reader's query: events after the position ``after`` that pass ``filter``, in a ``dialect``.
 
-    Without ``after`` it is everything stored. ``query`` is how the reader said what must not be missed.
+    If ``after`` is None, all stored events are meant. ``query`` are the parameters to repeat in links to further pages.
     """
 
     after: int | None
@@ -51,7 +51,7 @@ class FeedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedPage:
-    """Events of one page, the position it reaches to, and whether there is more behind it."""
+    """The events of one page, the position that it reached, and whether there is ``more`` after it."""
 
     events: tuple[JSONObject, ...]
     after: int
@@ -59,14 +59,15 @@ class FeedPage:
 
 
 class Feed:
-    """``GET /events``: a JSON batch, with a ``Link`` to the next page while there is more, or a stream of all to come.
+    """``GET /events``: a JSON batch with a ``Link`` to the next page while there is more, or a stream of events.
 
-    A ``Link`` with ``rel=last`` leads behind all there are: where to begin for who has read the registry itself.
+    A ``Link`` with ``rel=last`` leads to the position after all events: start there after reading the registry itself.
 
-    A position is the ``id`` of an event; with ``after``, or the header ``Last-Event-ID``, a reader goes on from the
-    last one it has, or gets an error if what comes next is kept no longer. ``filter`` may be repeated; ``source`` names
-    the API whose events are wanted. Who accepts ``text/event-stream`` gets the stream. There are only events of what
-    whoever asks may read now; a stream asks again each time, and ends with the credentials it was asked for with.
+    A position is the ``id`` of an event. With ``after``, or the header ``Last-Event-ID``, a reader continues after the
+    last event it has, or gets an error if the following events were pruned. ``filter`` may be repeated. ``source``
+    names the API whose events are returned. Requests that accept ``text/event-stream`` get the stream. Only events
+    about entities that the caller can read now are returned. A stream checks this each time, and ends when the
+    credentials of its request expire.
     """
 
     def __init__(self, kernel: Kernel, head: Head) -> None:
@@ -74,7 +75,7 @@ class Feed:
         self._head = head
 
     def routes(self) -> list[Route]:
-        """The one path."""
+        """Return the route, with or without a trailing slash."""
         endpoint = PathEndpoint({"GET": revalidate(self._get)}, self._kernel, subject=PATH, needs=Action.READ)
         return endpoint.routes(PATH)
 
@@ -104,7 +105,7 @@ class Feed:
             return await kernel.workers.read(partial(find_events, kernel.engine, query, await admit(), after))
 
         after = query.after or 0
-        # What is wrong with the request comes up here, while the response may still be an error.
+        # Errors of the request are raised here, while the response can still be an error.
         return EventStream(load_page, await load_page(after), after, self._head, admit)
 
 
@@ -113,9 +114,10 @@ def _link(root: str, query: FeedQuery, relation: str, **where: int) -> Header:
 
 
 def find_events(engine: Engine, query: FeedQuery, access: Access, after: int | None = None) -> FeedPage:
-    """Return a page of committed events that ``access`` shows, from the later of both positions on.
+    """Return a page of committed events that ``access`` shows.
 
-    Raises ``HistoryPruned`` if the reader would miss an event.
+    It starts after ``after`` or, if that is None, after the query's position. Raises ``HistoryPruned`` if the reader
+    would miss an event.
     """
     events: list[JSONObject] = []
     at = after or query.after or 0
@@ -167,7 +169,8 @@ def _find_dialect(source: str, root: str) -> EventDialect:
 
 
 def _filter(text: str) -> filters.Filter:
-    """A filter of the Subscriptions API in JSON, or a CloudEvents SQL expression just as it is."""
+    """Parse a filter: JSON as in the Subscriptions API, or the text of a CloudEvents SQL expression. Raises
+    ``bad_filter``."""
     try:
         return filters.parse(parse_json(text.encode("utf-8")) if text.startswith(("{", "[")) else {"sql": text})
     except (filters.FilterError, JSONError) as error:
@@ -178,7 +181,7 @@ def _read_number(parameters: Mapping[str, str], name: str, most: int) -> int | N
     text = parameters.get(name, "")
     if not text:
         return None
-    # Python refuses to read numbers of thousands of digits.
+    # Python refuses to parse numbers of thousands of digits.
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_POSITION_DIGITS and int(text) <= most):
         detail = f'"{name}" takes a whole number up to {most}, not "{text}"'
         raise RegistryError("bad_request", subject=PATH, error_detail=detail)

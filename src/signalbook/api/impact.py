@@ -1,7 +1,7 @@
-"""``/impact``: what depends on an entity, which pipelines land it, which subscriptions hear of it.
+"""``/impact``: the entities that depend on an entity, the pipelines that land it, and the subscriptions to its changes.
 
-With POST, what of that a document for a schema would break: it is checked as a write, and then tried on what depends on
-the schema. Nothing is stored.
+With POST, the parts of these that a new document for a schema would break. The document is checked like a write, and
+then compared with everything that depends on the schema. Nothing is stored.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ _NOTHING_TO_TRY: Final = ("not_found", "bad_request")
 _PIPELINES: Final = 100
 _SUBSCRIPTIONS: Final = 200
 _REPORTS: Final = 8 * 1024 * 1024
-"""Characters of reports in memory at once."""
+"""The maximum characters of reports in memory at once."""
 _MENTIONED: Final = 100
-"""Entities that are named of each pipeline and subscription."""
+"""The maximum number of entities listed for each pipeline and subscription."""
 _ENTITIES: Final = {
     Kind.GROUP: EventEntity.GROUP,
     Kind.RESOURCE: EventEntity.RESOURCE,
@@ -69,7 +69,7 @@ _ENTITIES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImpactContext:
-    """The basis of an answer in addition to the registry. ``root`` is its URL."""
+    """The data sources for a response. ``root`` is the URL of the registry."""
 
     engine: Engine
     reports: PipelineReports
@@ -81,7 +81,8 @@ class ImpactContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedCandidate:
-    """A document with the verdict on storing it, and whether it would be what the schema shows by default."""
+    """A candidate document with the verdict on storing it. ``becomes_default`` is True if its schema would show it by
+    default."""
 
     candidate: CandidateDocument
     verdict: Verdict
@@ -89,7 +90,7 @@ class CheckedCandidate:
 
 
 class ImpactAPI:
-    """The one path."""
+    """The API with the one path ``/impact``."""
 
     def __init__(self, kernel: Kernel, reports: PipelineReports, subscriptions: SubscriptionStore) -> None:
         self._kernel = kernel
@@ -102,7 +103,7 @@ class ImpactAPI:
         return PathEndpoint(handlers, self._kernel, subject=PATH, needs=Action.READ).routes(PATH)
 
     def context(self, request: HTTPRequest) -> ImpactContext:
-        """Return the basis of the answer to a request."""
+        """Return the data sources for the response to a request."""
         return ImpactContext(
             engine=self._kernel.engine,
             reports=self._reports,
@@ -113,7 +114,8 @@ class ImpactAPI:
         )
 
     async def tried(self, candidate: CandidateDocument, request: HTTPRequest) -> JSONObject:
-        """Return the ``build_trial_document`` of a candidate that was checked in its turn among the writes."""
+        """Return the result of ``build_trial_document`` for a candidate that is first checked in a write
+        transaction."""
         check = partial(check_candidate, candidate=candidate, access=request.access, root=request.root)
         about, large = (candidate.target.resource,), len(candidate.content) > LARGE
         checked = await self._kernel.commit(check, alone=large, about=about)
@@ -164,7 +166,10 @@ def _read_rule(request: HTTPRequest) -> str | None:
 
 
 def build_impact_document(context: ImpactContext, xid: Xid, *, depth: int = MAX_DEPTH) -> JSONObject:
-    """Return the visible dependents of ``xid`` and everybody a change affects. Raises ``not_found``."""
+    """Return the visible dependents of ``xid``, and all pipelines and subscriptions that a change affects.
+
+    ``depth`` limits the steps from dependent to dependent. Raises ``not_found``.
+    """
     with context.engine.reading(context.access) as view:
         impact = view.find_impact(xid, depth)
     affected = [impact.xid, *(dependent.xid for dependent in impact.dependents)]
@@ -177,14 +182,14 @@ def build_impact_document(context: ImpactContext, xid: Xid, *, depth: int = MAX_
 
 
 def check_candidate(batch: Batch, candidate: CandidateDocument, access: Access, root: str) -> CheckedCandidate:
-    """Check the storing of a candidate. Raises ``RegistryError`` for errors that are not the candidate's."""
+    """Check whether a candidate could be stored. Raises ``RegistryError`` for errors that are not the candidate's."""
     target = candidate.target
     version = target.kind is Kind.VERSION
     method = Method.PUT if version else Method.POST
     moves = True
     try:
         with batch.trying(candidate.compatibility, access) as session:
-            # What refuses a document does not say what would have become of the default Version.
+            # If the document is refused, the write does not say what the default Version would have been.
             moves = version or not require_document(session.view, target).defaultversionsticky
             name = candidate.format or load_schema(session.view, target).format
             body = DocumentBody(
@@ -205,16 +210,16 @@ def check_candidate(batch: Batch, candidate: CandidateDocument, access: Access, 
 
 
 def build_trial_work(settings: Settings, *, accepted: bool) -> Work:
-    """Return the work that the comparisons of a candidate may take.
+    """Return the limit of work for the comparisons of a candidate.
 
-    A refused candidate gets a part of it: the answer is decided, and what it would break is for information only.
+    A refused candidate gets only a share, because the result is decided and the comparisons are for information.
     """
     share = 1 if accepted else _REFUSED_SHARE
     return Work(steps=-(-settings.max_work // share), seconds=settings.work_timeout / share)
 
 
 def build_trial_document(context: ImpactContext, checked: CheckedCandidate, work: Work) -> JSONObject:
-    """Return what a candidate would break, and the verdict on it. Raises ``not_found`` and ``Abandoned``."""
+    """Return everything that a candidate would break, and the verdict on it. Raises ``not_found`` and ``Abandoned``."""
     settings = context.settings
     with context.engine.reading(context.access) as view:
         trial = try_candidate(
@@ -254,7 +259,7 @@ def _list_concerned(context: ImpactContext, affected: Sequence[Xid]) -> JSONObje
 
 
 def _find_pipelines(reports: PipelineReports, affected: Sequence[Xid], access: Access) -> Iterator[JSONObject]:
-    """Yield the pipelines whose newest report has one of the messages."""
+    """Yield the pipelines whose newest report counts one of the affected messages."""
     messages = {str(xid.resource) for xid in affected if xid.kind is not Kind.GROUP}
     pipelines = reports.pipelines("", _PIPELINES, partial(can_read_reports, access))
     for name, report in reports.newest([pipeline.name for pipeline in pipelines], _REPORTS):
@@ -265,7 +270,7 @@ def _find_pipelines(reports: PipelineReports, affected: Sequence[Xid], access: A
 
 
 class _Counted(msgspec.Struct):
-    """The counted part of a report."""
+    """The part of a report that has counts by message."""
 
     by_message: dict[str, msgspec.Raw] = {}
 
@@ -273,7 +278,7 @@ class _Counted(msgspec.Struct):
 def _find_subscriptions(
     stored: SubscriptionStore, affected: Sequence[Xid], access: Access, root: str
 ) -> Iterator[JSONObject]:
-    """Yield the subscriptions that would get an event if one of these entities changed."""
+    """Yield the subscriptions that would get an event if one of the affected entities changed."""
     records = [_build_record(xid, now()) for xid in affected[:_MENTIONED]]
     for entry in stored.page("", _SUBSCRIPTIONS, by=access):
         try:

@@ -1,4 +1,4 @@
-"""``/metrics``: what this server counted, and how the registry is, for Prometheus."""
+"""``/metrics``: counters of this server and the state of the registry, for Prometheus."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ _FLUSH_SECONDS: Final = 1.0
 
 
 class MetricsAPI:
-    """``GET /metrics``, for who may read ``/metrics``: a rule may name it, one on ``/`` has it in it.
+    """``GET /metrics``, for callers that can read ``/metrics``. Rules may name this path; rules on ``/`` include it.
 
-    It answers while the database is away, too, unless that has to say who may: ``signalbook_database_up`` says so then.
+    It also responds while the database is unavailable (``signalbook_database_up`` is 0 then), unless the database is
+    needed to check the caller's rights.
     """
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
     def routes(self) -> list[Route]:
-        """The one path."""
+        """Return the route, with or without a trailing slash."""
         return PathEndpoint({"GET": self._get}, self._kernel, subject=PATH).routes(PATH)
 
     async def _get(self, request: HTTPRequest) -> Response:
@@ -48,7 +49,7 @@ class MetricsAPI:
 
 
 def collect_registry_state(store: Store) -> Iterator[Metric]:
-    """Yield the metrics that are the same for all servers of a database."""
+    """Yield the metrics that are equal on all servers of a database."""
     yield _build_gauge("build_info", "1, by version.", ("version",), {(__version__,): 1.0})
     try:
         with store.read() as transaction:

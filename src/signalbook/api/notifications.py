@@ -1,6 +1,6 @@
-"""Where other registries notify this one of changes there (D-36; CloudEvents http-webhook.md).
+"""Receive notifications of changes from other registries (D-36; CloudEvents http-webhook.md).
 
-An event only says where to look: what is copied is fetched from the source, and only from sources that are followed.
+An event only says which source has changed. The content is fetched from the source, and only from followed sources.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Notice:
 
 
 def parse(headers: Mapping[str, str], body: bytes) -> list[Notice] | None:
-    """The events of a request, None if there are none in it (HTTP protocol binding 3).
+    """Return the events of a request, or None if it contains none (HTTP protocol binding 3).
 
-    Raises ``parsing_data`` and ``bad_request`` for what is no event.
+    Raises ``parsing_data`` and ``bad_request`` for an invalid event.
     """
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media == BATCH:
@@ -90,20 +90,21 @@ def _build_error(detail: str) -> RegistryError:
 
 MAX_BYTES: Final = 4 * 1024 * 1024
 _MAX_SHOWN_CHARS: Final = 300
-"""Characters of a source in an error."""
+"""The maximum characters of a source shown in an error."""
 
 
 class Notifications:
-    """``/notifications``: OPTIONS, the handshake of web hooks; POST, CloudEvents in any of the three modes."""
+    """The path ``/notifications``: OPTIONS is the handshake of web hooks; POST takes CloudEvents in any
+    content mode."""
 
     def __init__(self, kernel: Kernel, following: Following) -> None:
         self._kernel = kernel
         self._following = following
-        # One that is sent again does nothing again; it is no harm if it does.
+        # A repeated event is ignored while it is remembered. Processing it again would do no harm.
         self._seen: RecentlySeen[str] = RecentlySeen()
 
     def routes(self) -> list[Route]:
-        """The one path."""
+        """Return the route, with or without a trailing slash."""
         handlers = {"POST": self._receive, "OPTIONS": self._handshake}
         return _Endpoint(handlers, self._kernel, subject=PATH, needs=Action.REPORT).routes(PATH)
 
@@ -116,7 +117,8 @@ class Notifications:
         return Response(status=204, headers=(NO_STORE,))
 
     async def _handshake(self, request: HTTPRequest) -> Response:
-        """Whoever asks may send: what is sent from elsewhere than a followed source is refused, and does nothing."""
+        """Allow every origin to send. Events from sources that are not followed are refused later, and have
+        no effect."""
         response = build_options_response(("POST", "OPTIONS"))
         origin = request.headers.get("webhook-request-origin", "").strip()
         if not (origin and origin.isascii() and self._following.sources):  # names of hosts are ASCII
@@ -137,7 +139,7 @@ class Notifications:
 
 
 class _Endpoint(PathEndpoint):
-    """Errors are problem documents: who sends events need not speak xRegistry."""
+    """An endpoint whose errors are problem documents, since senders of events need not know xRegistry."""
 
     def failed(self, error: Exception, scope: Scope) -> Response:
         return build_problem_response(error, scope["path"])

@@ -1,6 +1,7 @@
-"""Pipelines that report their batches: which there are, and a history of their reports.
+"""The API for pipelines that report their batches: a list of pipelines, and a history of reports for each.
 
-Reports are no part of the registry: no change, no event, no epoch. Responses kept in memory stay when one comes.
+Reports are not part of the registry: a new report causes no change, event or epoch, and does not invalidate cached
+responses.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ PATH: Final = "/pipelines"
 MAX_BYTES: Final = 4 * 1024 * 1024
 MAX_DEPTH: Final = 8
 _PAGE_SIZE: Final = 8 * 1024 * 1024
-"""Characters of reports on a page, which has one of them at least."""
+"""The maximum characters of reports on a page. A page always has at least one report."""
 _PAGE_ROWS: Final = 100
 _MAX_ROWS: Final = 1000
 _LAST_NUMBER: Final = 2**63 - 1
 
 
 class PipelinesAPI:
-    """``/pipelines``, each of them, and its reports; with or without a trailing slash."""
+    """The paths ``/pipelines``, ``/pipelines/{name}`` and their reports, with or without a trailing slash."""
 
     def __init__(self, kernel: Kernel, stored: PipelineReports) -> None:
         self._kernel = kernel
         self._stored = stored
 
     def routes(self) -> list[Route]:
-        """The paths and their handlers."""
+        """Return the routes of the API."""
         table: dict[str, dict[str, Handler]] = {
             PATH: {"GET": self._list},
             f"{PATH}/{{name}}": {"GET": self._show, "DELETE": self._delete},
@@ -58,7 +59,7 @@ class PipelinesAPI:
         ]
 
     async def _list(self, request: HTTPRequest) -> Response:
-        """Pipelines by name, each with the gist of its newest report."""
+        """Return pipelines by name, each with a summary of its newest report."""
         limit, after = self._limit(request), request.query.get("cursor", "")
         if after:
             _check_name(after, request)
@@ -77,11 +78,11 @@ class PipelinesAPI:
         return _build_response(b"%s", [msgspec.json.encode(document)])
 
     async def _list_reports(self, request: HTTPRequest) -> Response:
-        """Return reports, the newest first."""
+        """Return the reports of a pipeline, the newest first."""
         await self._find_pipeline(request)
         limit = self._limit(request)
         reports = await self._read_reports(request, request.number("cursor") or _LAST_NUMBER, limit)
-        # A page ends by size as well as by count, so only a look behind it shows whether there is more.
+        # A page is limited by size as well as by number, so only a query behind its end shows whether there is more.
         more = bool(reports) and bool(await self._read_reports(request, reports[-1].number, 1))
         headers = [build_next_link(request.root + request.path, limit=limit, cursor=reports[-1].number)] if more else []
         return _build_response(b"[%s]", [_render_report(report) for report in reports], *headers)
@@ -94,7 +95,7 @@ class PipelinesAPI:
         return _build_response(b"%s", [_render_report(reports[0])])
 
     async def _add(self, request: HTTPRequest) -> Response:
-        """Keep a report; the same one again changes nothing, another one of the same batch replaces it."""
+        """Store a report. The same report again changes nothing; another report of the same batch replaces it."""
         _check_name(request.params["name"], request)
         name = read_pipeline_name(request)
         body = await request.body(MAX_BYTES)
@@ -131,7 +132,7 @@ class PipelinesAPI:
         return await self._kernel.workers.read(ask)
 
     def _limit(self, request: HTTPRequest) -> int:
-        """Return the size of the page."""
+        """Return the requested number of entries on a page, within the limits."""
         return min(request.number("limit") or _PAGE_ROWS, self._kernel.settings.max_page_size, _MAX_ROWS)
 
 
@@ -143,7 +144,8 @@ def _drop(session: Session, *, name: str) -> bool:
 
 
 def read_pipeline_name(request: HTTPRequest) -> str:
-    """Return the pipeline in the path; names are like ids of entities. Raises ``not_found`` and ``Forbidden``."""
+    """Return the name of the pipeline in the path. Names have the form of ids. Raises ``not_found`` and
+    ``Forbidden``."""
     try:
         name = check_id(request.params["name"])
     except XidError:
@@ -158,12 +160,12 @@ def can_read_reports(access: Access, name: str) -> bool:
 
 
 def _build_xid(name: str) -> Xid:
-    """Return the xid of a pipeline in rules."""
+    """Return the xid by which access rules name a pipeline."""
     return Xid((PATH[1:], name))
 
 
 def _check_name(name: str, request: HTTPRequest) -> str:
-    """``name`` if a pipeline may have it. Raises ``bad_request``."""
+    """Return ``name`` if it is valid for a pipeline. Raises ``bad_request``."""
     try:
         return check_id(name)
     except XidError as error:
@@ -176,7 +178,7 @@ def _render_pipeline(pipeline: ReportingPipeline) -> JSONObject:
 
 
 def _render_report(report: StoredReport) -> bytes:
-    """Return a report as it is shown: with its number, and when it came. What it says itself is JSON already."""
+    """Return a report as JSON: its number, its time of arrival, and the JSON that the pipeline sent."""
     head = {"number": report.number, "received": format_timestamp(report.time), "report": msgspec.Raw(report.value)}
     return msgspec.json.encode(head)
 
@@ -187,7 +189,7 @@ def _build_response(form: bytes, texts: Sequence[bytes], *headers: Header) -> Re
 
 
 def _explain(error: Exception, path: str) -> Exception:
-    """Return the error of the catalogue for an invalid request."""
+    """Return the error of xRegistry's catalogue for an invalid request; other errors unchanged."""
     match error:
         case InvalidReport():
             return RegistryError("bad_request", subject=path, error_detail=str(error), faults=error.faults)

@@ -1,4 +1,4 @@
-"""Paths of the xRegistry API beside those of entities."""
+"""Paths of the xRegistry API that are not paths of entities."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "openapi.json": ("GET",),
     ".xregistry": ("GET",),
 }
-"""Paths beside the entities, and their methods. No name with a dot is that of a Group type (R135)."""
+"""The paths that are not paths of entities, with their methods. A name with a dot is never a Group type (R135)."""
 ALWAYS_THERE: Final = ("openapi.json",)
 """Paths that the capability ``available`` cannot switch off."""

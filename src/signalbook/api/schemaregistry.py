@@ -50,9 +50,9 @@ _URI_SAFE: Final = "!#$%&'()*+,/:;=?@[]~"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaPath(CncfPath):
-    """A path of this API. ``target`` is what it is in the registry, None for one that nothing can have.
+    """A path of this API. ``target`` is the xid for the path, or None if no entity can have this path.
 
-    ``fault`` says why; that a path does not take a method comes first.
+    ``fault`` says why ``target`` is None. It is reported only if the path supports the request's method.
     """
 
     target: Xid | None = GROUPS
@@ -60,7 +60,7 @@ class SchemaPath(CncfPath):
 
 
 def parse_path(text: str) -> SchemaPath:
-    """The path ``text``, percent-encoded. Raises ``api_not_found``."""
+    """Parse the percent-encoded path ``text``. Raises ``api_not_found``."""
     template, ids = find_route(ROUTES, text)
     # An empty id: the path has two slashes in a row.
     if not all(ids):
@@ -74,7 +74,7 @@ def parse_path(text: str) -> SchemaPath:
 
 
 def _parse_target(parts: tuple[str, ...]) -> Xid:
-    """Return the xid of a path. Raises ``XidError`` if it can name nothing."""
+    """Return the xid of a path. Raises ``XidError`` if no entity can have this path."""
     xid_parts: list[str] = []
     for position, part in enumerate(parts):
         if position in (1, 3):
@@ -92,7 +92,7 @@ class SchemaRequest(CncfRequest[SchemaPath]):
     """A request to the API."""
 
     def prepare(self) -> None:
-        """Decode the body of a group; what is posted is a document."""
+        """Decode the body of a group. The body of a POST is a document, and is not decoded."""
         if self.method == "PUT":
             super().prepare()
 
@@ -108,16 +108,16 @@ class SchemaRequest(CncfRequest[SchemaPath]):
 
     @property
     def places(self) -> UriBases:
-        """The URIs of schema versions."""
+        """The base URLs from which the URIs of schema versions are built."""
         return UriBases(groups="schemagroups", root=self.root)
 
     def url(self, xid: Xid) -> str:
-        """The URL of an entity in this API."""
+        """Return the URL of an entity in this API."""
         return f"{self.base}{schema_path(xid)}"
 
     @property
     def given(self) -> Stated:
-        """The metadata of the document, in the query or in headers (A-47). Raises ``bad_request``."""
+        """The metadata of the posted document, from the query or from headers (A-47). Raises ``bad_request``."""
         metadata = Stated(**{name: self._read_metadata(name) for name in ATTRIBUTES})
         faults = validate_metadata(metadata)
         if faults:
@@ -126,7 +126,7 @@ class SchemaRequest(CncfRequest[SchemaPath]):
         return metadata
 
     def _read_metadata(self, name: str) -> str:
-        """Return an attribute, "" if it is nowhere. All who say it say the same."""
+        """Return an attribute from the query or a header, or "". Raises ``bad_request`` for contradictory values."""
         values = {value for key, value in self.query if key == name}
         header = f"schema-{name}"
         if header in self.headers:
@@ -152,7 +152,7 @@ def build_limited_json(
 
 
 def build_version_response(view: View, request: SchemaRequest, xid: Xid) -> Response:
-    """Return a version: its document with the attributes beside it (A-46, A-48, A-49), or the way to it elsewhere."""
+    """Return a version: its document with the attributes as headers (A-46, A-48, A-49), or a redirect to its URL."""
     document = view.load_document(xid, ViewOptions(base_url=request.root))
     headers = (
         ("Content-Type", media_type(document.contenttype) or OCTETS),
@@ -167,14 +167,14 @@ def build_version_response(view: View, request: SchemaRequest, xid: Xid) -> Resp
 
 
 def group_of(view: View, request: SchemaRequest, xid: Xid) -> JSONObject:
-    """The group of a version or schema, as xRegistry has it. Raises ``not_found``."""
+    """Return the group of a version or schema in xRegistry's form. Raises ``not_found``."""
     return view.render_entity(Xid(xid.parts[:2]), ViewOptions(base_url=request.root))
 
 
 def list_version_headers(
     request: SchemaRequest, xid: Xid, version: Mapping[str, JSON], group: Mapping[str, JSON]
 ) -> Iterator[Header]:
-    """Yield the headers beside a version (A-46, A-48), its URL first."""
+    """Yield the headers of a version (A-46, A-48), its URL first."""
     uri = version_uri(version, xid, request.base)
     yield "Location", request.url(xid)
     yield "Schema-Id", _encode_uri(version_id(version, xid))
@@ -185,7 +185,7 @@ def list_version_headers(
 
 
 def check_size(response: Response, request: SchemaRequest) -> Response:
-    """``response`` if it is not too large to be sent. Raises ``too_large``."""
+    """Return ``response``. Raises ``too_large`` if it is too large to be sent."""
     size, limit = len(response.body), request.settings.max_response_bytes
     if size <= limit:
         return response
@@ -194,24 +194,24 @@ def check_size(response: Response, request: SchemaRequest) -> Response:
 
 
 def _encode_uri(text: str) -> str:
-    """Return a URI as a header: what another API took that is none is encoded as far as needed."""
+    """Return a URI as a header value. Characters that are invalid in a URI, stored by another API, are encoded."""
     return quote(text, safe=_URI_SAFE)
 
 
 def list_groups(view: View, request: SchemaRequest) -> Response:
-    """The ids of all groups (A-33), also of those that may not be read (A-9)."""
+    """Return the ids of all groups (A-33), including groups that the caller cannot read (A-9)."""
     return build_limited_json([draft_id(group_id) for group_id in view.list_group_ids(request.target)], request)
 
 
 def show_group(view: View, request: SchemaRequest) -> Response:
-    """A group (A-34); of one that may not be read its id (A-10)."""
+    """Return a group (A-34). If the caller cannot read it, return only its id (A-10)."""
     if not view.access.is_readable(request.target) and view.can_see_group_id(request.target):
         return build_limited_json({"id": draft_id(request.target.id)}, request)
     return build_limited_json(draft.render_group(group_of(view, request, request.target)), request)
 
 
 def list_schemas(view: View, request: SchemaRequest) -> Response:
-    """The ids of all schemas of a group (A-37)."""
+    """Return the ids of all schemas of a group (A-37)."""
     row = view.reader.get(request.target.owner)
     if row is None:
         raise RegistryError("not_found", subject=request.path.text)
@@ -220,22 +220,22 @@ def list_schemas(view: View, request: SchemaRequest) -> Response:
 
 
 def show_latest(view: View, request: SchemaRequest) -> Response:
-    """The latest version of a schema (A-40, A-18)."""
+    """Return the latest version of a schema (A-40, A-18)."""
     return build_version_response(view, request, _find_latest(view, request.target))
 
 
 def list_versions(view: View, request: SchemaRequest) -> Response:
-    """The numbers of a schema's versions (A-42)."""
+    """Return the numbers of a schema's versions (A-42)."""
     return build_limited_json(list_version_numbers(view, request.target.owner), request)
 
 
 def show_version(view: View, request: SchemaRequest) -> Response:
-    """A version of a schema (A-43)."""
+    """Return a version of a schema (A-43)."""
     return build_version_response(view, request, request.target)
 
 
 def lookup(view: View, request: SchemaRequest) -> Response:
-    """The version with a URI (A-43b, A-54)."""
+    """Return the version with a URI (A-43b, A-54)."""
     xid = find_by_uri(view, request.uri, request.places)
     if xid is None or version_number(xid.version_id) is None:
         raise RegistryError("not_found", subject=request.uri)
@@ -258,7 +258,8 @@ def put_group(session: Session, request: SchemaRequest) -> Response:
 
 
 def post_document(session: Session, request: SchemaRequest) -> Response:
-    """Register a document: as the first version of a schema, as its next one, or as one that has it (A-39, A-45)."""
+    """Register a document: as the first version of a schema, as its next version, or as the version that already has it
+    (A-39, A-45)."""
     metadata, xid = request.given, request.target
     if not request.body:
         raise RegistryError("missing_body", subject=request.path.text)
@@ -275,7 +276,8 @@ def post_document(session: Session, request: SchemaRequest) -> Response:
 
 
 def delete(session: Session, request: SchemaRequest) -> Response:
-    """Delete what the path names: with all beneath it, of a collection all members (A-36, A-38, A-41, A-51)."""
+    """Delete the entity in the path with everything below it; for a collection, all members (A-36, A-38,
+    A-41, A-51)."""
     session.execute(Command(method=Method.DELETE, target=request.target, base_url=request.root))
     return Response(status=204)
 
@@ -288,7 +290,7 @@ def _find_latest(view: View, schema: Xid) -> Xid:
 
 
 def _load_latest_attributes(view: View, schema: Xid) -> JSONObject | None:
-    """Return the attributes of a schema's latest version, even a hidden one, or None without a schema."""
+    """Return the attributes of a schema's latest version, even a hidden one, or None if the schema does not exist."""
     if not view.exists(schema):
         return None
     number = find_latest_number(view, schema)
@@ -296,7 +298,7 @@ def _load_latest_attributes(view: View, schema: Xid) -> JSONObject | None:
 
 
 def _check_put(before: JSONObject, body: JSONObject, request: SchemaRequest) -> None:
-    """Raises ``Conflict`` if the group is there already and may not be put like this (A-4, A-44)."""
+    """Raise ``Conflict`` if the group exists and may not be replaced by ``body`` (A-4, A-44)."""
     if before and request.settings.strict_openapi == "on":
         raise Conflict(request.path.text, "the group exists already (setting strict_openapi)")
     stated = draft_format(before)
@@ -306,7 +308,8 @@ def _check_put(before: JSONObject, body: JSONObject, request: SchemaRequest) -> 
 
 
 def _check_format(metadata: draft.Stated, group: JSONObject, latest: JSONObject | None, request: SchemaRequest) -> None:
-    """Raises ``bad_request`` (A-15, A-16), and ``Conflict`` for another format than that of the schema."""
+    """Raise ``bad_request`` for an invalid format (A-15, A-16), and ``Conflict`` for a format other than
+    the schema's."""
     fault = draft.validate_format(metadata, group, latest)
     if fault is not None:
         detail = "the format is not right"
@@ -317,14 +320,14 @@ def _check_format(metadata: draft.Stated, group: JSONObject, latest: JSONObject 
 
 
 def _find_known(view: View, request: SchemaRequest, metadata: Stated, attributes: JSONObject) -> Xid | None:
-    """The version that holds the document already, if one does (A-45).
+    """Return the version that already holds the document, or None (A-45).
 
-    An id of one's own, another description or another authority make it another version: they would be lost.
-    Raises ``Conflict`` if that id, and so the URI, is taken by another document (A-21).
+    Another id, description or authority makes a new version, because it would be lost otherwise. Raises ``Conflict`` if
+    the id, and so the URI, belongs to another document (A-21).
     """
     beside = {name: value for name in ("description", "authority") if (value := getattr(metadata, name))}
     texts: JSONObject = {"contenttype": request.headers.get("content-type"), **beside}
-    # Without an id of its own, the same bytes are the same version, however often they are posted.
+    # Without an explicit id, the same bytes are the same version, however often they are posted.
     if "globaluri" not in attributes:
         holder = find_version_with_document(view, request.target, request.body, texts)
         return None if holder is None else holder.xid
@@ -341,7 +344,7 @@ def _find_known(view: View, request: SchemaRequest, metadata: Stated, attributes
 
 
 def _register(session: Session, request: SchemaRequest, attributes: JSONObject) -> Xid:
-    """Store the document as a new version. Raises ``Conflict`` if there is no number left for it."""
+    """Store the document as a new version. Raises ``Conflict`` if the schema has no version number left."""
     content = DocumentBody(content=request.body, contenttype=request.headers.get("content-type"), attributes=attributes)
     target, root = request.target, request.root
     command = Command(method=Method.POST, target=target, document=content, base_url=root, counts_on=True)
@@ -366,7 +369,7 @@ ROUTES: Final[Mapping[str, CncfRoute[Read, Write]]] = {
 
 
 def routes(kernel: Kernel) -> list[Route]:
-    """The API at its mount. Raises ``SettingError`` for a ``strict_openapi`` that is none."""
+    """Return the routes of the API. Raises ``SettingError`` for an invalid ``strict_openapi``."""
     if kernel.settings.strict_openapi not in ("off", "on"):
         raise SettingError(f"strict_openapi is off or on, not {kernel.settings.strict_openapi!r}")
     api = SchemaRegistryAPI(kernel)
@@ -386,7 +389,7 @@ class SchemaRegistryAPI(CncfAPI[SchemaRequest]):
         return path_below(scope, MOUNT)
 
     def check_model(self, view: View, request: SchemaRequest) -> None:
-        """The registry has schemas: its model may have none."""
+        """Raise ``api_not_found`` if the registry's model has no schemas with documents."""
         groups = view.model.groups.get("schemagroups")
         kind = groups.resources.get("schemas") if groups is not None else None
         if kind is None or not kind.hasdocument:
@@ -394,7 +397,8 @@ class SchemaRegistryAPI(CncfAPI[SchemaRequest]):
             raise RegistryError("api_not_found", subject=request.path.text, detail=detail)
 
     def check(self, view: View, request: SchemaRequest) -> None:
-        """Check as the others do. Everything below a known group that the caller cannot read is forbidden (A-10)."""
+        """Check as the other drafts do, and raise ``Forbidden`` below a visible group that the caller cannot read
+        (A-10)."""
         super().check(view, request)
         parts = self.target(request).parts
         group = Xid(parts[:2])

@@ -1,4 +1,4 @@
-"""``GET /search``: entities by words, the best first, with counts by facet (docs/search.md)."""
+"""``GET /search``: search entities by words, the best match first, with counts by facet (docs/search.md)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _VERSION_CHOICES: Final = {"default": False, "all": True}
 
 
 class SearchAPI:
-    """The one path."""
+    """The API with the one path ``/search``."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -40,7 +40,7 @@ class SearchAPI:
         return endpoint.routes(PATH)
 
     async def _get(self, request: HTTPRequest) -> Response:
-        """A page of hits."""
+        """Return a page of results."""
         search = read_search(request, most=self._kernel.settings.max_page_size)
         page = await self._kernel.workers.read(partial(self._find, search, request))
         headers = [NO_STORE]
@@ -95,7 +95,7 @@ def _read_choice(request: HTTPRequest, name: str, choices: dict[str, bool]) -> b
 
 
 def _resume_search(request: HTTPRequest, search: Search) -> Search:
-    """Return the page that a cursor names."""
+    """Return the search for the page that the cursor names."""
     if "limit" in request.query:
         raise limit_and_cursor(request.subject)
     cursor = PageCursor.read(
@@ -109,6 +109,6 @@ def _resume_search(request: HTTPRequest, search: Search) -> Search:
 
 
 def _build_cursor_scope(search: Search) -> list[JSON]:
-    """Return what a cursor is bound to."""
+    """Return the values that a cursor is valid for."""
     facets = {name: sorted(values) for name, values in search.facets.items()}
     return [PATH, search.query.text, facets, search.deprecated, search.versions]

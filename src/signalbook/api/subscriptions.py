@@ -1,6 +1,7 @@
-"""The CloudEvents Subscriptions API: who wants to be notified of changes, and how that goes (D-25 to D-34).
+"""The CloudEvents Subscriptions API: manage subscriptions to changes, and show their deliveries (D-25 to D-34).
 
-There are two forms of a subscription (``events.subscriptions.documents``); the media type of the older one asks for it.
+There are two forms of a subscription (``events.subscriptions.documents``). Clients request the older form by its media
+type.
 """
 
 from __future__ import annotations
@@ -35,12 +36,13 @@ MAX_DEPTH: Final = 32
 _AGREED: Final = b"Thank you. Events will be delivered from now on.\n"
 _PAGE_ENTRIES: Final = 1000
 _LOOKUPS: Final = 2
-"""Requests at a time whose names are being looked up: each may take seconds of one of the threads that read."""
+"""The number of requests whose host names are resolved at the same time. Each may block a reading thread
+for seconds."""
 
 
 class SubscriptionsAPI:
     """``/subscriptions`` and ``/subscriptions/{id}`` at the root and below the mounts of the CNCF drafts, with or
-    without a trailing slash; and where sinks consent."""
+    without a trailing slash, and the path at which sinks give their consent."""
 
     def __init__(self, kernel: Kernel, subscriptions: SubscriptionStore, deliveries: Deliveries) -> None:
         self._kernel = kernel
@@ -50,15 +52,15 @@ class SubscriptionsAPI:
         self._lookups = asyncio.Semaphore(_LOOKUPS)
 
     def routes(self) -> list[Route]:
-        """The paths and their handlers."""
+        """Return the routes of the API."""
         kernel, needs = self._kernel, Action.SUBSCRIBE
         many = PathEndpoint({"GET": self._list, "POST": self._create}, kernel, needs=needs, explain=_explain)
         single_handlers = {"GET": self._show, "PUT": self._replace, "DELETE": self._delete}
-        # GET changes something here, so there is no HEAD: a person may consent by following a link in a browser.
-        # Who has its key may consent: sinks have no other credentials.
+        # GET changes state here, so there is no HEAD: a person may consent by following a link in a browser. The path
+        # is public, because sinks have no credentials except the key in the link.
         consent = PathEndpoint({"GET": self._consent, "POST": self._consent}, kernel, head=False, public=True)
         single = PathEndpoint(single_handlers, kernel, needs=needs, explain=_explain)
-        # Each registry offers them (D-25), and to its clients every mount of a CNCF draft is one.
+        # Each registry offers subscriptions (D-25), and clients see every mount of a CNCF draft as a registry.
         paths = (f"{mount}{PATH}" for mount in ("", *API_PATHS))
         subscription_routes = [
             route for path in paths for route in (*many.routes(path), *single.routes(f"{path}/{{id}}"))
@@ -122,11 +124,11 @@ class SubscriptionsAPI:
         return _build_response(request, entry)
 
     async def _consent(self, request: HTTPRequest) -> Response:
-        """A web hook consents to deliveries by calling back (CloudEvents http-webhook.md 4.1.3; D-34)."""
+        """Record the consent of a web hook that calls back (CloudEvents http-webhook.md 4.1.3; D-34)."""
         entry = _require_found(
             await self._kernel.workers.read(partial(self._subscriptions.get, request.params["id"])), request
         )
-        # Whoever does not have the key learns nothing, not even whether there is such a subscription.
+        # A caller without the key learns nothing, not even whether the subscription exists.
         key, rate = request.query.get("key", ""), request.headers.get("webhook-allowed-rate", "").strip()
         try:
             agreed = await self._kernel.write(
@@ -140,7 +142,7 @@ class SubscriptionsAPI:
         return Response(headers=(("Content-Type", "text/plain; charset=utf-8"), NO_STORE), body=_AGREED)
 
     async def _read(self, request: HTTPRequest, document: JSON) -> Subscription:
-        """The subscription in a document. Raises ``InvalidSubscription``."""
+        """Return the subscription in a document. Raises ``InvalidSubscription``."""
         # Looking up the host of a sink may take seconds, so it is done in a thread and before the write has its turn.
         check = documents.checks(replace(self._deliveries.policy, look=True))
         async with self._lookups:
@@ -169,7 +171,7 @@ def _is_old(request: HTTPRequest) -> bool:
 
 
 def _build_response(request: HTTPRequest, entry: ShownSubscription, status: int = 200, *headers: Header) -> Response:
-    """Return a subscription as it is shown to whoever asks like this."""
+    """Return the response that shows a subscription, in the form that the request accepts."""
     old = _is_old(request)
     response = json_response(documents.show(entry, old=old), status=status)
     kind = (("Content-Type", OLD_TYPE),) if old else response.headers
@@ -177,7 +179,7 @@ def _build_response(request: HTTPRequest, entry: ShownSubscription, status: int 
 
 
 def _require(request: HTTPRequest, entry: ShownSubscription) -> None:
-    """The conditions of the request hold. Raises ``PreconditionFailed``."""
+    """Raise ``PreconditionFailed`` unless the conditions of the request are met."""
     check_conditions(request.scope["headers"], _compute_tag(entry), request.path)
 
 
@@ -188,13 +190,13 @@ def _require_found(entry: ShownSubscription | None, request: HTTPRequest) -> Sho
 
 
 def _compute_tag(entry: ShownSubscription) -> str:
-    """Another one each time the subscription is written; what its deliveries do is no reason to refuse an update."""
+    """Return the entity tag of a subscription. It changes with each update, but not with the progress of deliveries."""
     subscription = entry.subscription
     return compute_entity_tag(dump_json(documents.describe(subscription)), str(subscription.revision))
 
 
 def _explain(error: Exception, path: str) -> Exception:
-    """Return the error of the catalogue for an invalid request."""
+    """Return the error of xRegistry's catalogue for an invalid request; other errors unchanged."""
     match error:
         case InvalidSubscription():
             faults = error.faults

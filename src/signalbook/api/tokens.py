@@ -1,4 +1,4 @@
-"""API tokens over HTTP, for administrators; and for everybody, which issuers' tokens are taken here."""
+"""The API for API tokens, for administrators; and public metadata about the accepted issuers of tokens."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _PAGE_TOKENS: Final = 1000
 
 
 class TokensAPI:
-    """``/access/tokens`` and each of them; and the metadata of a protected resource (RFC 9728)."""
+    """The paths ``/access/tokens`` and ``/access/tokens/{id}``, and the metadata of a protected resource (RFC 9728)."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
     def routes(self) -> list[Route]:
-        """The paths and their handlers."""
+        """Return the routes of the API."""
         many: dict[str, Handler] = {"GET": self._list, "POST": self._create}
         single: dict[str, Handler] = {"GET": self._show, "DELETE": self._revoke}
         return [
@@ -56,7 +56,7 @@ class TokensAPI:
         return json_response([describe(token) for token in tokens[:limit]], headers=tuple(headers))
 
     async def _create(self, request: HTTPRequest) -> Response:
-        """Make one. This response is the only place that has it."""
+        """Create a token. Only this response contains its text."""
         self._kernel.control.check_closed()
         body = parse_json_body(await request.body(MAX_BYTES), request.subject, max_depth=MAX_DEPTH)
         token_request = read_request(body, values.now())
@@ -79,7 +79,8 @@ class TokensAPI:
         return Response(status=204, headers=(NO_STORE,))
 
     async def _show_metadata(self, request: HTTPRequest) -> Response:
-        """Return where a client gets a token for this registry, for ``signalbook login``."""
+        """Return the metadata by which clients such as ``signalbook login`` find the issuer of tokens for this
+        registry."""
         settings = self._kernel.settings
         if not settings.oidc_issuers:
             raise RegistryError("api_not_found", subject=request.path)
@@ -117,7 +118,8 @@ def _read_cursor(request: HTTPRequest) -> str:
 
 
 def _check_narrowing(token_request: TokenRequest, request: HTTPRequest) -> None:
-    """Check that a narrowed token makes none with more rights. Raises ``Forbidden``, ``InvalidToken``."""
+    """Check that a token with limited scopes creates no token with more scopes. Raises ``Forbidden``,
+    ``InvalidToken``."""
     request.access.require(Action.ADMINISTER, ROOT)
     own_scopes = request.access.identity.scopes
     if own_scopes is not None and (token_request.scopes is None or not own_scopes.issuperset(token_request.scopes)):
@@ -126,7 +128,7 @@ def _check_narrowing(token_request: TokenRequest, request: HTTPRequest) -> None:
 
 
 def _explain(error: Exception, path: str) -> Exception:
-    """Return the error of the catalogue for an invalid request."""
+    """Return the error of xRegistry's catalogue for an invalid request; other errors unchanged."""
     match error:
         case InvalidToken():
             return RegistryError("bad_request", subject=path, error_detail=str(error), faults=error.faults)

@@ -1,4 +1,4 @@
-"""What a server process answers while its database is away: it lives, and is not ready."""
+"""Responses of a server process while its database is unavailable: it is alive, but not ready."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ _PAUSE_SECONDS: Final = 1.0
 
 
 class Waiting:
-    """An ASGI application that stands for the one that ``make`` makes, which raises until the database is there."""
+    """An ASGI application that stands in for the application that ``make`` returns.
+
+    ``make`` raises an error until the database is available. Until then, requests get the last error, at first
+    ``error``.
+    """
 
     def __init__(self, make: Callable[[], Starlette], error: StorageError) -> None:
         self._make = make
@@ -30,7 +34,7 @@ class Waiting:
         self._app: Starlette | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it; or run the lifespan."""
+        """Pass a request to the application, or refuse it while there is none; or run the lifespan."""
         if scope["type"] == "lifespan":
             await self._run_lifespan(scope, receive, send)
         elif self._app is not None:
@@ -53,7 +57,7 @@ class Waiting:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _wait(self, stack: AsyncExitStack) -> None:
-        """Try until the application can be made, and start it."""
+        """Call ``make`` until it succeeds, then start the application."""
         logged = ""
         while True:
             try:

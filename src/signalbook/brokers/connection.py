@@ -1,4 +1,4 @@
-"""What the clients of all brokers share: where a broker is, who asks, TLS, time limits, and errors."""
+"""The common part of all broker clients: addresses, credentials, TLS, time limits, and errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class BrokerError(SignalbookError):
 
 
 class BrokerUnavailable(BrokerError):
-    """A connection could not be made, or was lost: a new one may help."""
+    """The error if a connection cannot be opened or is lost. A new connection may succeed."""
 
 
 class BrokerTimeout(BrokerUnavailable):
@@ -29,24 +29,25 @@ class BrokerTimeout(BrokerUnavailable):
 
 
 class BrokerRefused(BrokerError):
-    """The broker's no, to who asks or to what was asked: a new connection would not help."""
+    """The error if the broker refuses the client or its request. A new connection would not help."""
 
 
 class UntrustedCertificate(BrokerRefused):
-    """A server that shows no certificate which is good for its name."""
+    """The error for a server without a trusted certificate for its name."""
 
 
 class MessageTooLarge(BrokerRefused):
-    """A message larger than the broker takes; it was not sent, and never can be."""
+    """The error for a message that is larger than the broker accepts. The message was not sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """The settings for a connection to a broker, which may be several ``servers`` (host and port).
+    """The settings for a connection to a broker, which may have several ``servers`` (pairs of host and port).
 
-    ``ca``, ``certificate`` and ``key`` are PEM files: the trusted authorities instead of the system's, and the client's
-    certificate and key. ``timeout`` is in seconds, for connecting and for each answer. ``resolve`` returns the address
-    for a server's name, or raises ``BrokerError``; without it names are looked up when connecting.
+    ``secure`` means TLS. ``ca``, ``certificate`` and ``key`` are paths of PEM files: the trusted authorities instead of
+    the system's, and the certificate and key of the client. ``timeout`` is in seconds, for connecting and for each
+    response. ``resolve`` returns the address for host and port of a server, or raises ``BrokerError``. If ``resolve``
+    is None, names are resolved when connecting.
     """
 
     servers: tuple[tuple[str, int], ...]
@@ -64,13 +65,13 @@ class BrokerSettings:
         return ",".join(f"{host}:{port}" for host, port in self.servers)
 
     def address(self, host: str, port: int) -> str:
-        """The address to connect to. Raises ``BrokerError``."""
+        """Return the address to connect to for the server ``host``. Raises ``BrokerError``."""
         return host if self.resolve is None else self.resolve(host, port)
 
     def tls_context(self) -> ssl.SSLContext:
-        """Return the TLS context with its authorities and client certificate.
+        """Return the TLS context with the trusted authorities and the client certificate.
 
-        Raises ``BrokerRefused`` for bad files.
+        Raises ``BrokerRefused`` if a file cannot be used.
         """
         try:
             context = ssl.create_default_context(cafile=self.ca or None)
@@ -83,7 +84,7 @@ class BrokerSettings:
         return context
 
     def open(self) -> BrokerStream:
-        """A connection to the first server that takes one, not yet encrypted. Raises ``BrokerError``."""
+        """Return an unencrypted connection to the first server that can be reached. Raises ``BrokerError``."""
         failure: BrokerError = BrokerUnavailable("no server is named")
         for host, port in self.servers:
             deadline = Deadline(self.timeout)
@@ -97,26 +98,26 @@ class BrokerSettings:
 
 
 class ByteStream(Protocol):
-    """Bytes to and from a server, within a time limit. Everything but ``close`` raises ``BrokerUnavailable``."""
+    """A byte stream to and from a server with a time limit. All methods but ``close`` raise ``BrokerUnavailable``."""
 
     def limit(self, seconds: float | None = None) -> None:
-        """Give all that follows so many seconds, or the timeout of the broker's settings."""
+        """Restart the time limit for all following calls: ``seconds``, or the timeout of the settings if None."""
 
     def read(self, max_bytes: int) -> bytes:
-        """Read what has arrived, nothing at the end. Raises ``BrokerTimeout`` if nothing arrives in time."""
+        """Wait for data, and return at most ``max_bytes``; empty at the end. Raises ``BrokerTimeout``."""
 
     def write(self, buffer: bytes) -> None:
-        """Send all of it."""
+        """Send all bytes of ``buffer``."""
 
     def encrypt(self) -> None:
-        """Go on with TLS. Raises ``UntrustedCertificate``."""
+        """Switch to TLS. Raises ``UntrustedCertificate``."""
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the stream."""
 
 
 class BrokerStream:
-    """A ``ByteStream`` to one server of a broker. For one thread."""
+    """A ``ByteStream`` to one server of a broker, for use by one thread."""
 
     def __init__(self, settings: BrokerSettings, host: str, stream: httpcore.NetworkStream, deadline: Deadline) -> None:
         self.host = host
@@ -126,33 +127,33 @@ class BrokerStream:
         self._seconds = settings.timeout
 
     def limit(self, seconds: float | None = None) -> None:
-        """Give all that follows so many seconds."""
+        """Restart the time limit for all following calls: ``seconds``, or the timeout of the settings if None."""
         self._seconds = self._settings.timeout if seconds is None else seconds
         self._deadline.restart(self._seconds)
 
     def read(self, max_bytes: int) -> bytes:
-        """Read what has arrived, nothing at the end."""
+        """Wait for data, and return at most ``max_bytes``; empty at the end."""
         with self._convert_errors():
             return self._stream.read(max_bytes)
 
     def write(self, buffer: bytes) -> None:
-        """Send all of it."""
+        """Send all bytes of ``buffer``."""
         with self._convert_errors():
             self._stream.write(buffer)
 
     def encrypt(self) -> None:
-        """Go on with TLS, the name in the certificate checked: it is the host's, whatever address was resolved."""
+        """Switch to TLS. The certificate must be valid for the name of the host, not for the resolved address."""
         context = self._settings.tls_context()
         with self._convert_errors():
             self._stream = self._stream.start_tls(context, server_hostname=self.host)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the stream."""
         self._stream.close()
 
     @contextmanager
     def _convert_errors(self) -> Iterator[None]:
-        """Raise what goes wrong on the network as errors of brokers."""
+        """Convert network errors raised in the context to ``BrokerError``."""
         try:
             yield
         except httpcore.TimeoutException:

@@ -1,8 +1,9 @@
-"""A producer for Kafka, by kafka-python: its connections go to places that are allowed, and are given up in time.
+"""A producer for Kafka by kafka-python that connects only to allowed addresses and respects time limits.
 
-A cluster names its clients the brokers to go on at. What it names is resolved by the settings like the first broker.
-The library's own ways to make connections are kept but for that, and for sockets that it forgets or waits for without
-end. What the pipeline reads from Kafka, Spark's own connector reads.
+A cluster tells its clients the brokers to connect to. This module resolves their names by ``BrokerSettings``, like the
+name of the first broker, so that only allowed addresses are used. It also closes sockets that the library forgets or
+waits for without end. Otherwise the library manages its connections itself. The pipeline does not read from Kafka by
+this module, but by Spark's own connector.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ _Socket = TypeVar("_Socket", bound=socket.socket)
 
 
 class KafkaClient:
-    """A connected producer of records for one topic. For one thread. Everything raises ``BrokerError``.
+    """A connected producer of records for one topic, for use by one thread. All methods raise ``BrokerError``.
 
-    All records have the same ``headers``.
-    ``acks`` is ``all``, ``1`` or ``0``: how many brokers have to have a record before it counts as confirmed.
+    All records have the same ``headers``. ``acks`` says how many brokers must store a record before it is confirmed:
+    ``all``, ``1`` or ``0``.
     """
 
     _client: Any = None
@@ -61,7 +62,7 @@ class KafkaClient:
         self._topic = topic
         self._headers = list(headers)
         self._timeout = settings.timeout
-        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what matters of it is in our errors
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # our errors contain the relevant information
         self._gate = _Gate(settings)
         options = _build_options(settings, client_id, acks)
         try:
@@ -73,14 +74,14 @@ class KafkaClient:
             raise (self._gate.failure or BrokerUnavailable(_format_error(error))) from None
 
     def publish(self, records: Sequence[tuple[bytes | None, bytes]]) -> Iterator[None]:
-        """Send records, as their keys and values; yields once for each that is confirmed, in their order."""
+        """Send ``records``, pairs of key and value. Yield once for each confirmed record, in order."""
         futures: list[Any] = []
         failure: BrokerError | None = None
         for key, value in records:
             try:
                 futures.append(self._producer.send(self._topic, value, key=key, headers=self._headers))
             except (KafkaError, BrokerError) as error:
-                failure = self._explain_failure(error)  # those before it are on their way, and still count
+                failure = self._explain_failure(error)  # wait for the earlier records, which were sent, before raising
                 break
         for future in futures:
             try:
@@ -92,32 +93,38 @@ class KafkaClient:
             raise failure
 
     def close(self) -> None:
-        """Hang up; after a failure at once, so that nothing arrives behind what is sent again. Raises nothing."""
+        """Close all connections. Raises nothing.
+
+        After a failure close them at once, so that old records do not arrive after those that are sent again.
+        """
         if self._producer is None:
             if self._client is not None:
                 self._client.close()
         else:
             if self._failed:
                 self._gate.interrupt()
-                # Its ``close`` would wait for what cannot be sent, and then leave it to its thread to go on trying.
+                # Otherwise ``close`` would wait for records that cannot be sent, and its thread would continue to try.
                 self._producer._sender.force_close()
             with suppress(KafkaError):
                 self._producer.close(_CLOSE_SECONDS)
         self._gate.close()
 
     def _make_client(self, **options: Any) -> Any:
-        """Make the client of the producer. It is kept, since nobody else closes it if the producer cannot be made."""
+        """Return the client for the producer.
+
+        Store it, so that ``close`` can close it if the producer cannot be created.
+        """
         self._client = self._gate.make_client(**options)
         self._gate.call_later(self._timeout, self._give_up)
         return self._client
 
     def _give_up(self) -> None:
-        """Give up if there is no producer by now: the library would wait for a hanging handshake without end."""
+        """Interrupt connecting if there is no producer yet, because the library would wait forever for a handshake."""
         if self._producer is None:
             self._gate.interrupt()
 
     def _wait(self, future: Any) -> None:
-        """Wait for a record's acknowledgement, or until there is no hope for it."""
+        """Wait for the acknowledgement of a record. Raises ``BrokerError`` after a failure or the timeout."""
         deadline = time.monotonic() + self._timeout
         while not future.is_done:
             if self._gate.failure is not None:
@@ -125,7 +132,7 @@ class KafkaClient:
             seconds_left = deadline - time.monotonic()
             if seconds_left <= 0:
                 raise BrokerTimeout(f"the cluster did not answer within {self._timeout:g} seconds")
-            # In short steps: the library's thread may find meanwhile that there is no hope.
+            # Wait in short steps, because the library's thread may set ``failure`` in the meantime.
             with suppress(TimeoutError, KafkaError):
                 future.get(timeout=min(seconds_left, _LOOK_SECONDS))
         future.get(timeout=0)
@@ -144,9 +151,10 @@ class KafkaClient:
 
 
 class _Gate:
-    """Looks names up for one producer, of the first broker and of those that the cluster says to go on at.
+    """The resolver of broker names and owner of all sockets of one producer.
 
-    ``failure`` is what makes it useless to wait any longer; ``name`` is what the producer's ``proxy_url`` has to be.
+    ``failure`` is the error that makes further waiting useless, or None. ``name`` is the ``proxy_url`` by which the
+    sockets of the producer find this object.
     """
 
     def __init__(self, settings: BrokerSettings) -> None:
@@ -157,26 +165,26 @@ class _Gate:
         _gates[self.name] = self
 
     def make_client(self, **options: Any) -> Any:
-        """Return the client for a producer with these options."""
+        """Return the Kafka client for a producer with ``options``."""
         self._net = net = NetworkSelector(**options)
         return KafkaNetClient(net, _Connections(net, self, options), **options)
 
     def call_later(self, seconds: float, do: Callable[[], None]) -> None:
-        """Call ``do`` later in the library's own thread."""
+        """Call ``do`` after ``seconds`` in the library's own thread."""
         self._net.call_later(seconds, do)
 
     def watch(self, new_socket: _Socket) -> _Socket:
-        """The same socket, which is closed with the gate: the library forgets some that fail."""
-        # those that were closed are forgotten
+        """Return ``new_socket``, and close it in ``close``, because the library forgets some sockets that fail."""
+        # drop sockets that are closed already
         self._sockets = [watched for watched in self._sockets if watched.fileno() >= 0]
         self._sockets.append(new_socket)
         return new_socket
 
     def interrupt(self) -> None:
-        """End whatever anybody waits for at a socket, such as a handshake that the other side does not go on with."""
+        """Shut down all sockets, which ends all waiting on them, such as in a handshake without a response."""
         for watched in self._sockets:
             with suppress(OSError):
-                # The plain socket's: that of an SSL socket drops what the handshake in the other thread still uses.
+                # Use the method of the plain socket. The SSL socket's method drops state that a handshake still uses.
                 socket.socket.shutdown(watched, socket.SHUT_RDWR)
 
     def close(self) -> None:
@@ -185,7 +193,7 @@ class _Gate:
             watched.close()
 
     def lookup(self, host: str, port: int) -> list[Any]:
-        """The one address to connect to, as ``getaddrinfo`` has it. Raises ``BrokerError``."""
+        """Return the address to connect to in the form of ``socket.getaddrinfo``. Raises ``BrokerError``."""
         try:
             address = self._settings.address(host.lower(), port)
         except BrokerError as error:
@@ -194,8 +202,8 @@ class _Gate:
         return socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
 
     def lost(self, error: Exception, alone: bool) -> None:
-        """A connection could not be made, and was there another, or was it ``alone``?"""
-        # The library may notice only that the broker hung up, which brokers do right after their no.
+        """Handle a failed connection. ``alone`` says that the producer has no other connection."""
+        # Brokers close the connection when they refuse a user, and the library may notice only the closing.
         hung_up = bool(self._settings.user) and "socket disconnected" in str(error)
         if isinstance(error, SaslAuthenticationFailedError) or hung_up:
             self.failure = BrokerRefused("the cluster does not take the user and the password")
@@ -203,12 +211,12 @@ class _Gate:
             self.failure = BrokerUnavailable(_format_error(error))
 
 
-# A producer is given its proxy as a URL only, so that its sockets find their gate by that.
+# The gates by name. A producer gets its proxy only as a URL, and its sockets find their gate by this URL.
 _gates: WeakValueDictionary[str, _Gate] = WeakValueDictionary()
 
 
 class _GatedSocket(KafkaNetSocket):  # type: ignore[misc]  # the package has no types
-    """The way the library makes sockets for proxy URLs of this scheme: without a proxy, if the gate allows it."""
+    """The factory of sockets for proxy URLs with this scheme. It uses no proxy, but resolves names by the gate."""
 
     SCHEMES = ("signalbook",)
 
@@ -216,17 +224,17 @@ class _GatedSocket(KafkaNetSocket):  # type: ignore[misc]  # the package has no 
         self._gate = _gates[proxy_url]
 
     def dns_lookup(self, host: str, port: int, raise_error: bool = False) -> list[Any]:  # noqa: ARG002
-        """The addresses that are connected to."""
+        """Return the addresses to connect to. Raises ``BrokerError``."""
         return self._gate.lookup(host, port)
 
     def socket(self, *kind: Any) -> socket.socket:
-        """Make a watched socket."""
+        """Return a new socket that the gate closes."""
         new_socket: socket.socket = super().socket(*kind)
         return self._gate.watch(new_socket)
 
 
 class _WatchedContext(ssl.SSLContext):
-    """A TLS context like every client's whose connections are watched."""
+    """A TLS client context for ``settings`` whose sockets the gate closes."""
 
     def __new__(cls, _gate: _Gate, _settings: BrokerSettings) -> _WatchedContext:
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
@@ -241,12 +249,15 @@ class _WatchedContext(ssl.SSLContext):
             self.load_cert_chain(settings.certificate, settings.key or None)
 
     def wrap_socket(self, *arguments: Any, **more: Any) -> ssl.SSLSocket:
-        """Wrap a socket and watch it."""
+        """Return a TLS socket that the gate closes."""
         return self._gate.watch(super().wrap_socket(*arguments, **more))
 
 
 class _Connections(KafkaConnectionManager):  # type: ignore[misc]
-    """Reports to the gate what fails, and tries the first broker once: to try again is for whoever delivers."""
+    """A connection manager that reports failures to the gate, and tries the first broker only once.
+
+    The caller of the producer decides about further attempts.
+    """
 
     def __init__(self, net: Any, gate: _Gate, options: dict[str, Any]) -> None:
         super().__init__(net, **options)
@@ -254,7 +265,7 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
         self._gate = gate
 
     def get_connection(self, node_id: Any, *arguments: Any, **more: Any) -> Any:
-        """Return a connection until the first broker fails."""
+        """Return a connection to a broker. Raises ``BrokerError`` if the first broker has failed."""
         first = bool(self.cluster.is_bootstrap(node_id))
         if first and self._gate.failure is not None:
             raise self._gate.failure
@@ -273,7 +284,7 @@ def _build_options(settings: BrokerSettings, client_id: str, acks: str) -> dict[
         "bootstrap_servers": servers,
         "client_id": client_id,
         "acks": acks if acks == "all" else int(acks),
-        # So that what the library sends again by itself neither doubles nor overtakes anything.
+        # With idempotence, retries of the library neither duplicate nor reorder records.
         "enable_idempotence": acks == "all",
         "allow_auto_create_topics": False,
         "metrics_enabled": False,

@@ -1,4 +1,4 @@
-"""A client of MQTT 3.1.1 and 5.0, which works only while it is asked for something: it has no thread of its own."""
+"""A client of MQTT 3.1.1 and 5.0. It has no thread: it sends and receives only during calls of its methods."""
 
 from __future__ import annotations
 
@@ -27,23 +27,24 @@ from signalbook.brokers.connection import (
 
 _KEEPALIVE: Final = 60
 _STEP_SECONDS: Final = 0.5
-# So many messages are on their way at once, in either direction.
+# The most unacknowledged messages at a time that we send, and that the broker may send.
 _PUBLISH_WINDOW: Final = 100
 _RECEIVE_MAXIMUM: Final = 500
-# Seconds in which more is received that comes right behind: of large messages that is much.
+# Seconds for which further messages are received that arrive without a pause, to limit the memory for large messages.
 _TOGETHER: Final = 0.1
-# What is sent with quality of service 2 is received with 1, too: the library confirms it before anybody can write it.
+# Quality of service to subscribe with. With 2 the library would confirm messages before they can be written to disk.
 _QOS: Final = 1
 _SESSION_TAKEN_OVER: Final = 0x8E
-# Unavailable, busy, over its quota, connected too often: it may be otherwise in a moment.
+# Reason codes that may pass: server unavailable, server busy, quota exceeded, connection rate exceeded.
 _PASSING: Final = (0x88, 0x89, 0x97, 0x9F)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MQTTSession:
-    """A session that the broker keeps while nobody is connected: the client's ``name``, and for how many seconds.
+    """A session that the broker keeps while the client is not connected.
 
-    MQTT 3.1.1 knows no ``expiry``.
+    ``name`` is the client identifier, ``expiry`` the seconds for which the broker keeps the session. MQTT 3.1.1 does
+    not use ``expiry``.
     """
 
     name: str
@@ -52,7 +53,7 @@ class MQTTSession:
 
 @dataclass(slots=True)
 class _Responses:
-    """The broker's answers: to the connection, at its end, and to each packet by its number."""
+    """The responses of the broker: to the connection, at its end, and to each packet by the packet identifier."""
 
     connected: ReasonCode | None = None
     session_present: bool = False
@@ -63,9 +64,9 @@ class _Responses:
 
 
 class MQTTClient:
-    """A connection of one version, 3 or 5. For one thread. Everything raises ``BrokerError``.
+    """A connection with MQTT ``version`` 3 or 5, for use by one thread. All methods raise ``BrokerError``.
 
-    With a ``session`` it goes on with that, and what it receives has to be acknowledged.
+    With a ``session`` the client resumes it, and received messages must be acknowledged.
     """
 
     def __init__(self, settings: BrokerSettings, version: int, session: MQTTSession | None = None) -> None:
@@ -99,9 +100,9 @@ class MQTTClient:
         retain: bool = False,
         properties: Properties | None = None,
     ) -> Iterator[None]:
-        """Send messages in order; yields once for each that is acknowledged, with ``qos`` 0 that is written."""
+        """Send messages in order. Yield once for each acknowledged message, with ``qos`` 0 for each written message."""
         for start in range(0, len(messages), _PUBLISH_WINDOW):
-            self._responses.published.clear()  # packet numbers are used again
+            self._responses.published.clear()  # packet identifiers are reused
             window = messages[start : start + _PUBLISH_WINDOW]
             numbers = [self._client.publish(topic, message, qos, retain, properties).mid for message in window]
             for number in numbers:
@@ -112,7 +113,7 @@ class MQTTClient:
                 yield
 
     def subscribe(self, filters: Iterable[str]) -> None:
-        """Begin to receive what fits."""
+        """Subscribe to topic ``filters``. Raises ``BrokerRefused`` if the broker refuses a filter."""
         for topic_filter in filters:  # one by one, so that a refusal can be reported with its filter
             number = self._client.subscribe(topic_filter, _QOS)[1]
             self._wait(lambda number=number: number in self._responses.subscribed)  # type: ignore[misc]
@@ -121,15 +122,15 @@ class MQTTClient:
                 raise BrokerRefused(f"the broker does not let us receive {topic_filter}: {refused}")
 
     def unsubscribe(self, filters: Iterable[str]) -> None:
-        """Receive these no more."""
+        """Unsubscribe from topic ``filters``."""
         for topic_filter in filters:
             number = self._client.unsubscribe(topic_filter)[1]
             self._wait(lambda number=number: number in self._responses.subscribed)  # type: ignore[misc]
 
     def receive(self, seconds: float) -> list[MQTTMessage]:
-        """Return the messages that arrive, at most a few hundred, or none after ``seconds``."""
+        """Return the messages that arrive, at most a few hundred. Return none if nothing arrives within ``seconds``."""
         messages = self._responses.messages
-        # Some may have come while something else was waited for: those are not to wait for more.
+        # Messages may have arrived while another call waited: return these without waiting for more.
         self._run_loop(0.0 if messages else seconds)
         count, end = 0, time.monotonic() + _TOGETHER
         while count < len(messages) < _RECEIVE_MAXIMUM and time.monotonic() < end:
@@ -139,20 +140,20 @@ class MQTTClient:
         return received
 
     def acknowledge(self, messages: Iterable[MQTTMessage]) -> None:
-        """Acknowledge messages. Others come again with the next connection."""
+        """Acknowledge messages. The broker sends unacknowledged messages again on the next connection."""
         for message in messages:
             if message.qos:
                 self._check(self._client.ack(message.mid, message.qos))
 
     def keep_alive(self) -> None:
-        """Ask the broker for an answer if it is time for that, without receiving anything."""
+        """Send a ping to the broker if one is due, without receiving messages."""
         self._check(self._client.loop_misc())
 
     def close(self) -> None:
-        """Say good-bye if somebody listens, and hang up, whatever state it is in; a session stays. Raises nothing."""
+        """Disconnect and close the connection, whatever its state. The broker keeps the session. Raises nothing."""
         with suppress(OSError, ValueError):
             self._client.disconnect()
-        # The library closes its socket when its loop runs next, and nobody runs it any more.
+        # The library would close its socket in the next run of its loop, which does not run any more.
         open_socket = self._client.socket()
         if open_socket is not None:
             with suppress(OSError):
@@ -164,9 +165,9 @@ class MQTTClient:
             session.name if session else "",
             protocol=MQTTProtocolVersion.MQTTv5 if version == 5 else MQTTProtocolVersion.MQTTv311,
             clean_session=None if version == 5 else session is None,
-            # By us, so that nothing the library still holds is sent behind what we send again.
+            # We reconnect ourselves, so that the library does not send old messages after those that we send again.
             reconnect_on_failure=False,
-            # Acknowledged by us, once a message is on the disk: the library would do so before we see it.
+            # We acknowledge messages when they are on the disk; the library would do so before we see them.
             manual_ack=session is not None,
         )
         client.connect_timeout = self._settings.timeout
@@ -184,7 +185,7 @@ class MQTTClient:
         for host, port in self._settings.servers:
             address = self._settings.address(host, port)
             if self._context is not None:
-                # Before connecting: the library hands the context an address, for which no certificate is good.
+                # Set the name before connecting: the library passes the address, which certificates do not contain.
                 self._context.host = host
             try:
                 self._client.connect(address, port, _KEEPALIVE, **options)
@@ -196,7 +197,7 @@ class MQTTClient:
         raise failure
 
     def _wait(self, is_done: Callable[[], bool]) -> None:
-        """Let the client work until it is done."""
+        """Run the client until ``is_done`` returns True. Raises ``BrokerTimeout`` after the timeout of the settings."""
         deadline = time.monotonic() + self._settings.timeout
         while not is_done():
             seconds_left = deadline - time.monotonic()
@@ -209,7 +210,7 @@ class MQTTClient:
             code = self._client.loop(seconds)
         except OSError as error:
             raise BrokerUnavailable(str(error)) from None
-        if not is_done():  # a broker may answer and hang up at once
+        if not is_done():  # the broker may close the connection directly after its response
             self._check(code)
 
     def _check(self, code: MQTTErrorCode) -> None:
@@ -222,7 +223,7 @@ class MQTTClient:
 
 @dataclass(frozen=True, slots=True)
 class MQTTPublisher:
-    """Sends messages to one topic over a client."""
+    """A publisher of messages to one topic through ``client``."""
 
     client: MQTTClient
     topic: str
@@ -231,7 +232,7 @@ class MQTTPublisher:
     properties: Properties | None = None
 
     def publish(self, messages: Sequence[bytes]) -> Iterator[None]:
-        """Publish messages by the client."""
+        """Send messages in order. Yield once for each confirmed message."""
         return self.client.publish(messages, self.topic, qos=self.qos, retain=self.retain, properties=self.properties)
 
     def close(self) -> None:
@@ -240,9 +241,9 @@ class MQTTPublisher:
 
 
 class _HostContext:
-    """TLS for the name of a server, whatever address the connection goes to.
+    """A TLS context that checks certificates for the name ``host``, whatever address the connection uses.
 
-    The library would take the address for the name, and leave a socket open whose handshake fails.
+    The library itself would check for the address, and would leave the socket open if the handshake fails.
     """
 
     check_hostname = True
@@ -252,7 +253,7 @@ class _HostContext:
         self._context = context
 
     def wrap_socket(self, sock: socket.socket, **_: Any) -> ssl.SSLSocket:
-        """Wrap a socket and do the handshake. The socket is closed if that fails."""
+        """Return ``sock`` with TLS, after the handshake. The socket is closed if the handshake fails."""
         wrapped = self._context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=self.host)
         try:
             wrapped.do_handshake()
@@ -263,7 +264,7 @@ class _HostContext:
 
 
 def publish_properties(content_type: str, expiry: int | None, user: Mapping[str, str]) -> Properties:
-    """Return the properties of an MQTT 5.0 message."""
+    """Return the properties of an MQTT 5.0 message. ``expiry`` is in seconds; ``user`` are user properties."""
     properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
     properties.ContentType = content_type
     if expiry is not None:
@@ -274,7 +275,10 @@ def publish_properties(content_type: str, expiry: int | None, user: Mapping[str,
 
 
 def _build_session_options(version: int, session: MQTTSession | None) -> dict[str, Any]:
-    """Return the session options of a 5.0 connection: its expiry, and how many messages may wait for us."""
+    """Return the options for resuming ``session`` with MQTT 5.0; empty for version 3 or without a session.
+
+    They set the expiry of the session, and the most unacknowledged messages that the broker may send.
+    """
     if version != 5 or session is None:
         return {}
     properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]

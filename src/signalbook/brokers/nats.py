@@ -1,7 +1,7 @@
 """A client of NATS and JetStream: connections, messages with headers, requests, streams.
 
-It trusts a server with little: TLS is begun because the caller says so, not because the server does; other servers
-that it names are not followed; lines and messages have their limits.
+The client trusts the server as little as possible. The caller decides about TLS, not the server. The client does not
+connect to other servers that the server names, and it limits the size of lines and messages.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ _LONGEST_LINE: Final = 64 * 1024
 _LARGEST_MESSAGE: Final = 1024 * 1024
 _LARGEST_POSSIBLE: Final = 64 * 1024 * 1024
 _SUBSCRIPTION: Final = b"1"
-# What servers say when they hang up and may take the next connection.
+# Texts of server errors that may pass: the server closes the connection, but may accept the next one.
 _PASSING: Final = ("timeout", "stale connection", "maximum connections", "slow consumer", "shutdown")
 
 
 class NATSError(BrokerUnavailable):
-    """The error for a server that breaks its protocol, or closes the connection."""
+    """The error for a server that violates the protocol or closes the connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NATSMessage:
-    """A message in an inbox: its request, the status if that is all (``503``: nobody listens), the payload.
+    """A message from the server: a response in our inbox, or a message of a stream.
 
-    A message from a stream has no ``request`` but the ``subject`` it was sent to. Its ``reply`` identifies it in the
-    stream, and ``head`` are its headers as they were sent.
+    ``request`` is the number of the request that a response belongs to, None for a message of a stream. ``status`` is
+    the status code of a response that has one, such as ``503`` if nobody listens. For a message of a stream ``subject``
+    is where it was sent to, and ``reply`` identifies it in the stream. ``head`` are the headers as they were sent.
     """
 
     request: int | None
@@ -51,7 +52,7 @@ class NATSMessage:
     head: bytes = b""
 
     def document(self) -> JSONObject:
-        """The payload as a JSON object, empty if it is none."""
+        """Return the payload as a JSON object, or an empty object if the payload is not a JSON object."""
         try:
             document = parse_json(self.payload)
         except JSONError:
@@ -60,7 +61,7 @@ class NATSMessage:
 
 
 class NATSConnection:
-    """A connection to a server. For one thread. Raises ``BrokerError``."""
+    """A connection to a NATS server, for use by one thread. All methods raise ``BrokerError``."""
 
     def __init__(
         self, stream: ByteStream, *, user: str = "", password: str = "", token: str = "", secure: bool = False
@@ -73,7 +74,7 @@ class NATSConnection:
         if secure:
             if not (self.info.get("tls_required") or self.info.get("tls_available")):
                 raise BrokerRefused("the server offers no TLS")
-            self._buffer.clear()  # what stands before the handshake may be anybody's
+            self._buffer.clear()  # anybody may have sent what was received before the handshake
             stream.encrypt()
         elif self.info.get("tls_required"):
             raise BrokerRefused("the server takes connections with TLS only: the URI begins with tls:// then")
@@ -84,7 +85,7 @@ class NATSConnection:
 
     @classmethod
     def open(cls, settings: BrokerSettings) -> NATSConnection:
-        """A connection to the broker of these settings."""
+        """Return a new connection to the broker of ``settings``."""
         stream = settings.open()
         try:
             return cls(
@@ -99,19 +100,19 @@ class NATSConnection:
             raise
 
     def limit(self, seconds: float | None = None) -> None:
-        """Give all that follows so many seconds, or the timeout of the broker's settings."""
+        """Restart the time limit for all following calls: ``seconds``, or the timeout of the settings if None."""
         self._stream.limit(seconds)
 
     @property
     def max_payload(self) -> int:
-        """The most bytes that a message may have, headers included."""
+        """The largest size of a message in bytes, including headers, that the server accepts."""
         limit = self.info.get("max_payload")
         return min(limit, _LARGEST_POSSIBLE) if isinstance(limit, int) and limit > 0 else _LARGEST_MESSAGE
 
     def publish(self, subject: str, message: bytes, head: int = 0, *, answered: bool = False) -> int:
         """Send a message whose first ``head`` bytes are its headers.
 
-        If it is to be ``answered``, that comes to the inbox, for the request of the number that is returned.
+        Return the number of the request. If ``answered``, the response comes to the inbox with this number.
         """
         number = next(self._requests)
         reply = f" {self._inbox}.{number}" if answered else ""
@@ -123,30 +124,30 @@ class NATSConnection:
         return number
 
     def request(self, subject: str, question: JSONObject) -> NATSMessage:
-        """Ask, and wait for the answer."""
+        """Send ``question`` to ``subject`` and return the response."""
         self.limit()
         number = self.publish(subject, dump_json(question) if question else b"", answered=True)
         answer = self.answer()
-        # Answers to earlier requests that were given up may still come.
+        # Responses to earlier requests, for which nobody waits any more, may still arrive.
         while answer.request != number:
             answer = self.answer()
         return answer
 
     def round_trip(self) -> None:
-        """Return when the server has dealt with all that was sent; raise ``BrokerRefused`` for what it did not take."""
+        """Wait until the server has processed everything sent so far. Raises ``BrokerRefused`` if it refused a part."""
         self._stream.write(b"PING\r\n")
         while self._read_next() != b"PONG":
             pass
 
     def answer(self) -> NATSMessage:
-        """The next message in the inbox. Raises ``BrokerRefused``."""
+        """Wait for the next message and return it. Raises ``BrokerRefused``."""
         while True:
             message = self._read_next()
             if isinstance(message, NATSMessage):
                 return message
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._stream.close()
 
     def _read_greeting(self) -> JSONObject:
@@ -161,16 +162,16 @@ class NATSConnection:
 
     def _connect(self, user: str, password: str, token: str, secure: bool) -> None:
         options: dict[str, Any] = {
-            "verbose": False,  # else each message costs a +OK, which PING asks for once
+            "verbose": False,  # otherwise the server confirms each message with +OK; one PING confirms all
             "pedantic": False,
             "tls_required": secure,
             "headers": True,
-            "no_responders": True,  # a request that nobody listens for is answered by a 503, and not by silence
+            "no_responders": True,  # a request without a listener gets the status 503 instead of no response
             "name": "signalbook",
             "lang": "python",
             "version": "1",
             "protocol": 1,
-            "echo": False,  # what we publish does not come back to our inbox
+            "echo": False,  # our own messages do not come back to our inbox
         }
         if user:
             options |= {"user": user, "pass": password}
@@ -180,9 +181,9 @@ class NATSConnection:
         self.round_trip()
 
     def _read_next(self) -> bytes | NATSMessage | None:
-        """Return the server's next relevant line: ``PONG``, a message, or None.
+        """Read one operation of the server. Return ``PONG`` or the message, and None for any other operation.
 
-        Raises ``BrokerRefused`` if it refuses, ``NATSError`` for errors that may pass.
+        Raises ``BrokerRefused`` if the server refuses, and ``NATSError`` for errors that may pass.
         """
         operation, _, arguments = self._read_line().partition(b" ")
         match operation.upper():
@@ -194,7 +195,7 @@ class NATSConnection:
                 return self._read_message(operation.upper() == b"HMSG", arguments.split())
             case b"-ERR":
                 raise _make_error(arguments[:500].decode(errors="replace").strip())
-            # An INFO may name other servers of the cluster, where nobody has checked that we may go.
+            # An INFO may name other servers of the cluster. They are ignored, because the caller has not allowed them.
             case b"+OK" | b"INFO":
                 pass
             case _:
@@ -209,7 +210,7 @@ class NATSConnection:
             request = int(number) if inbox == self._inbox else None
         except (ValueError, IndexError):
             raise NATSError("the server sent a message that is none") from None
-        # Before anything of it is read: what a server claims decides how much memory is taken.
+        # Check the size before reading the message, because the claimed size decides how much memory is used.
         if not 0 <= head <= size <= max(_LARGEST_MESSAGE, self.max_payload):
             raise NATSError("the server sent a message of an impossible size")
         content = self._take(size + 2)[:size]
@@ -251,13 +252,13 @@ def _make_error(reason: str) -> BrokerError:
 
 
 def encode_headers(headers: Mapping[str, str]) -> bytes:
-    """Return message headers in the form in which NATS transfers them."""
+    """Return ``headers`` encoded as NATS transfers them."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     return f"NATS/1.0\r\n{lines}\r\n".encode()
 
 
 def decode_headers(head: bytes) -> list[tuple[str, bytes]]:
-    """Headers as they were sent, in their order; names have the case they were sent in."""
+    """Return the headers of ``head`` as pairs, in the order and with the case in which they were sent."""
     headers = []
     for line in head.split(b"\r\n")[1:]:
         name, colon, value = line.partition(b":")
@@ -267,8 +268,9 @@ def decode_headers(head: bytes) -> list[tuple[str, bytes]]:
 
 
 _NANOSECONDS: Final = 1_000_000_000
-# How long a server keeps a consumer that nobody asks anything, and waits for messages that are said to be there.
+# Seconds after which the server removes an unused consumer.
 _KEPT_SECONDS: Final = 300
+# Seconds that the server waits for messages that it has reported as pending.
 _EXPIRES: Final = 5
 _AT_ONCE: Final = 1000
 _PUBLISH_WINDOW: Final = 100
@@ -277,16 +279,16 @@ _AROUND: Final = 64 * 1024
 _NO_STREAM: Final = 10059
 _UNAVAILABLE: Final = 503
 _DISABLED: Final = (10039, 10076)
-# $JS.ACK.<stream>.<consumer>.<deliveries>.<number>.<number there>.<nanoseconds>.<how many follow>, and newer servers
-# have domain and account before the stream
+# The number of words of a reply subject: $JS.ACK.<stream>.<consumer>.<deliveries>.<number in the stream>.
+# <number in the consumer>.<nanoseconds>.<pending messages>. Newer servers have domain and account before the stream.
 _SHORT: Final = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JetStreamState:
-    """The state of a stream: the numbers of its ``first`` and ``last`` messages; empty is ``last + 1``.
+    """The state of a stream. ``first`` and ``last`` are the numbers of its first and last messages.
 
-    ``created`` is when it was made, in the server's words.
+    In an empty stream ``first`` is ``last + 1``. ``created`` is the creation time as the server writes it.
     """
 
     name: str
@@ -298,7 +300,7 @@ class JetStreamState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMessage:
-    """A message of a stream; ``time`` is when it was stored, in nanoseconds since 1970."""
+    """A message of a stream. ``time`` is the time at which it was stored, in nanoseconds since 1970."""
 
     number: int
     time: int
@@ -309,7 +311,7 @@ class StoredMessage:
 
 @dataclass(slots=True)
 class _Consumer:
-    """The progress of a consumer: ``delivered`` messages, and those still ``pending``."""
+    """The progress of a consumer: how many messages were ``delivered``, and how many are ``pending``."""
 
     name: str
     pending: int
@@ -317,10 +319,10 @@ class _Consumer:
 
 
 class NATSPublisher:
-    """Sends messages to one subject. For one thread. Raises ``BrokerError``.
+    """A publisher of messages to one subject, for use by one thread. All methods raise ``BrokerError``.
 
-    Where a stream of JetStream takes the subject, its acknowledgements are waited for; else an answer to a PING says
-    that the server has had the messages.
+    If a JetStream stream stores the subject, each message is confirmed by the stream's acknowledgement. Otherwise the
+    server's answer to a PING confirms that it has received the messages.
     """
 
     def __init__(self, connection: NATSConnection, subject: str) -> None:
@@ -330,7 +332,7 @@ class NATSPublisher:
 
     @classmethod
     def open(cls, settings: BrokerSettings, subject: str) -> NATSPublisher:
-        """A publisher with a connection of its own."""
+        """Return a publisher with a new connection, which ``close`` closes."""
         connection = NATSConnection.open(settings)
         try:
             return cls(connection, subject)
@@ -339,7 +341,7 @@ class NATSPublisher:
             raise
 
     def publish(self, messages: Sequence[tuple[bytes, bytes]]) -> Iterator[None]:
-        """Send messages, as their headers and payloads; yields once for each that is confirmed, in their order."""
+        """Send ``messages``, pairs of headers and payload. Yield once for each confirmed message, in order."""
         for start in range(0, len(messages), _PUBLISH_WINDOW):
             self._connection.limit()
             fitting, rejected = self._take_fitting(messages[start : start + _PUBLISH_WINDOW])
@@ -348,14 +350,17 @@ class NATSPublisher:
                 raise rejected
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection. Raises nothing."""
         with suppress(BrokerError):
             self._connection.close()
 
     def _take_fitting(
         self, messages: Sequence[tuple[bytes, bytes]]
     ) -> tuple[list[tuple[bytes, bytes]], BrokerError | None]:
-        """The messages up to the first that is too large. A server would hang up at that, and lose those before it."""
+        """Return the messages before the first that is too large, and the error for that message or None.
+
+        The server would close the connection on a too large message, and the messages before it would be lost.
+        """
         for index, (head, payload) in enumerate(messages):
             size, most = len(head) + len(payload), self._connection.max_payload
             if size > most:
@@ -384,7 +389,7 @@ class NATSPublisher:
             yield
 
     def _is_stored(self) -> bool:
-        """Return True if a stream holds the subject. A user without the right to ask does not use JetStream."""
+        """Return True if a stream stores the subject. Return False if the user may not query JetStream."""
         try:
             answer = self._connection.request("$JS.API.STREAM.NAMES", {"subject": self._subject})
         except BrokerRefused:
@@ -402,9 +407,9 @@ def _check_stored(answer: NATSMessage) -> None:
 
 
 class JetStream:
-    """Reads streams over a connection. Raises ``BrokerError``.
+    """A reader of JetStream streams over a connection. All methods raise ``BrokerError``.
 
-    ``domain`` is that of a JetStream elsewhere, by way of leaf nodes.
+    ``domain`` is the JetStream domain to use, if the streams are on other servers that leaf nodes connect.
     """
 
     def __init__(self, connection: NATSConnection, domain: str = "") -> None:
@@ -412,7 +417,7 @@ class JetStream:
         self._api = f"$JS.{domain}.API" if domain else "$JS.API"
 
     def stream(self, name: str) -> JetStreamState | None:
-        """The state of a stream, None if there is none of that name."""
+        """Return the state of the stream ``name``, or None if no such stream exists."""
         try:
             document = self._request(f"STREAM.INFO.{name}", {})
         except _NotThere:
@@ -421,21 +426,21 @@ class JetStream:
         if not isinstance(state, dict) or not isinstance(config, dict):
             raise NATSError("the server says nothing of the state of the stream")
         last = _require_number(state.get("last_seq"))
-        # A stream from which everything was taken says 0, or the number behind its last.
+        # The server reports 0 or ``last + 1`` as the first number of an empty stream.
         first = _require_number(state.get("first_seq")) if state.get("messages") else last + 1
         retention, created = str(config.get("retention", "limits")), str(document.get("created", ""))
         return JetStreamState(name=name, first=first, last=last, retention=retention, created=created)
 
     def streams_of(self, subject: str) -> list[str]:
-        """The names of the streams that hold messages of a subject."""
+        """Return the names of the streams that store messages of ``subject``."""
         names = self._request("STREAM.NAMES", {"subject": subject}).get("streams")
         return [str(name) for name in names] if isinstance(names, list) else []
 
     def read(self, stream: str, start: int, end: int, subject: str = "") -> Iterator[list[StoredMessage]]:
-        """The messages of a stream that have the numbers ``start`` to ``end``, in order and in bounded lists.
+        """Yield the messages numbered ``start`` to ``end`` (included) of ``stream``, in order and in bounded lists.
 
-        With ``subject``, which may have wildcards, only those of it. What is in a list was read before it is given, so
-        that nobody's pace keeps the server waiting.
+        A nonempty ``subject``, which may have wildcards, selects only the messages of this subject. Each list is read
+        completely before it is yielded, so that a slow caller does not keep the server waiting.
         """
         if start > end:
             return
@@ -445,34 +450,34 @@ class JetStream:
             in_range = [message for message in messages if message.number <= end]
             if in_range:
                 yield in_range
-            # Messages beyond the end were delivered already: the consumer is done, and nobody acknowledges anything.
+            # Stop at ``end``, even if messages beyond it were delivered. No message needs an acknowledgement.
             if len(in_range) < len(messages) or (in_range and in_range[-1].number == end):
                 break
-        with suppress(BrokerRefused):  # it may have gone by itself
+        with suppress(BrokerRefused):  # the server may have removed the consumer already
             self._request(f"CONSUMER.DELETE.{stream}.{consumer.name}", {})
 
     def _consume(self, stream: str, start: int, subject: str) -> _Consumer:
         config: dict[str, Any] = {
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": start,
-            # Spark's checkpoint keeps how far we are. An acknowledgement could not be one step with its commit.
+            # Spark's checkpoint stores the progress. An acknowledgement could not be atomic with Spark's commit.
             "ack_policy": "none",
             "replay_policy": "instant",
             # The server drops the consumer of a task that was killed.
             "inactive_threshold": _KEPT_SECONDS * _NANOSECONDS,
             "num_replicas": 1,
-            "mem_storage": True,  # lost with the server, and made anew by the next attempt
+            "mem_storage": True,  # the consumer is lost with the server; the next attempt creates a new one
             **({"filter_subject": subject} if subject else {}),
         }
         document = self._request(f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
         return _Consumer(name=str(document.get("name")), pending=_require_number(document.get("num_pending")))
 
     def _pull(self, stream: str, consumer: _Consumer) -> list[StoredMessage]:
-        """The next messages."""
+        """Request the next pending messages and return them."""
         most = min(consumer.pending, _AT_ONCE)
         limits = {
             "batch": most,
-            # Less than the largest message with its headers, and that would never come.
+            # The limit must fit the largest message with its headers; otherwise that message would never be delivered.
             "max_bytes": max(_MAX_BATCH_BYTES, self._connection.max_payload + _AROUND),
             "expires": _EXPIRES * _NANOSECONDS,
         }
@@ -490,9 +495,10 @@ class JetStream:
         return messages
 
     def _end(self, answer: NATSMessage, *, empty: bool) -> None:
-        """Understand why there are no more for now.
+        """Check the status with which the server ended a delivery before all requested messages came.
 
-        Raises ``NATSError`` where there is none of what was pending: it may be gone, and a new consumer knows.
+        Raises ``NATSError`` for other statuses than a timeout or limit, and if the delivery was ``empty``: the pending
+        messages may be gone, and only a new consumer has a correct count.
         """
         if empty or answer.status not in ("404", "408", "409"):
             raise NATSError(f"the server ended the reading of the stream: status {answer.status}")
@@ -509,12 +515,12 @@ class JetStream:
 
 
 class _NotThere(BrokerRefused):
-    """There is no such stream."""
+    """The error for a stream that does not exist."""
 
 
 def _choose_error_type(error: JSONObject) -> type[BrokerError]:
     if error.get("code") == _UNAVAILABLE and error.get("err_code") not in _DISABLED:
-        return NATSError  # it may pass, as while another server takes over
+        return NATSError  # the error may pass, for example while another server takes over
     return _NotThere if error.get("err_code") == _NO_STREAM else BrokerRefused
 
 
@@ -525,7 +531,7 @@ def _parse_stored(answer: NATSMessage, consumer: _Consumer) -> StoredMessage:
         number, there, time, pending = (int(word) for word in words[shift + 5 : shift + 9])
     except ValueError:
         raise NATSError("the server does not say which message of the stream this is") from None
-    # Each delivery has a number of its own in the consumer: a gap there is a message that was lost on its way.
+    # The consumer numbers its deliveries: a gap in these numbers means that a message was lost on the way.
     if there != consumer.delivered + 1:
         raise NATSError("the server left out messages of the stream")
     consumer.delivered, consumer.pending = there, pending

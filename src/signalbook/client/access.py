@@ -1,4 +1,4 @@
-"""The access policy of a server, who one is there, and the audit."""
+"""Client methods for a server's access policy, its audit, and the identity that the client has there."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _SENT: Final = {"since": "from", "until": "to"}
 class AuditFilters(TypedDict, total=False):
     """Filters for audit entries: the exact ``who`` and ``action``, and a prefix of an ``xid``.
 
-    ``outcome`` is done or refused; ``since`` and ``until`` (excluded) are RFC3339 timestamps. ``after`` is the number
-    of an entry: only later ones are returned. ``limit`` is the size of a page.
+    ``outcome`` is ``done`` or ``refused``; ``since`` and ``until`` (exclusive) are RFC3339 timestamps. ``after`` is the
+    number of an entry: only later entries are returned. ``limit`` is the number of entries per page.
     """
 
     who: str
@@ -32,37 +32,40 @@ class AuditFilters(TypedDict, total=False):
 
 
 class Access:
-    """``Client.access``. Raises as ``Client`` does; all but ``whoami`` is for administrators."""
+    """The access API of a server, available as ``Client.access``.
+
+    Methods raise the same errors as those of ``Client``. All methods except ``whoami`` need an administrator.
+    """
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def policy(self) -> JSONObject:
-        """The policy. Raises ``NotFound`` if there is none, or the server knows no access."""
+        """Return the policy. Raises ``NotFound`` if the server has no policy, or no access API."""
         return parse_object(self._transport.send("GET", _PATH))
 
     def put(self, policy: JSON, *, new: bool = False) -> JSONObject:
-        """Put a policy in force and return it, with ``warnings`` if parts of it look wrong.
+        """Put a policy in force and return it, with ``warnings`` if parts of the policy look wrong.
 
-        With ``new``, it is put in force only if there is no policy yet.
+        With ``new``, the server refuses the policy if it already has one.
 
-        Raises ``Refused`` for an invalid policy, with the errors in ``faults``.
+        Raises ``Refused`` for an invalid policy, with the findings in ``faults``.
         """
         headers = {"If-None-Match": "*"} if new else {}
         return parse_object(self._transport.send("PUT", _PATH, json=policy, headers=headers))
 
     def explain(self, who: Sequence[str], what: str, xid: str) -> JSONObject:
-        """Return whether the principal ``who`` may do ``what`` on ``xid``, and the rules that decide it."""
+        """Return whether the principals ``who`` may do the action ``what`` on ``xid``, and the rules that decide it."""
         query = {"who": ",".join(who), "what": what, "xid": xid}
         return parse_object(self._transport.send("GET", f"{_PATH}/explain", query=query))
 
     def end_sessions(self, subject: str) -> int:
-        """End all sessions of a subject in the explorer, on all servers; how many there were."""
+        """End all explorer sessions of ``subject`` on all servers, and return the number of sessions ended."""
         answer = parse_object(self._transport.send("DELETE", f"{_PATH}/sessions", query={"subject": subject}))
         return int(answer["ended"])
 
     def audit(self, **wanted: Unpack[AuditFilters]) -> Iterator[JSONObject]:
-        """The entries of the audit, the newest first, page after page as they are asked for."""
+        """Yield the audit entries that match the filters, newest first. Pages are loaded as needed."""
         query = {_SENT.get(name, name): str(value) for name, value in wanted.items()}
         for response in self._transport.pages(_AUDIT, query=query):
             yield from parse_objects(response, "entries of an audit")

@@ -43,7 +43,10 @@ def _parse_position(text: str, response: httpx.Response) -> int:
 
 
 class _Listed(ABC):
-    """The entities listed at a path of the server, one per id. Every method raises as those of ``Client``."""
+    """A list of entities at one path of the server, each with an id.
+
+    ``called`` is the plural name of the entities in error messages. Methods raise the same errors as ``Client``.
+    """
 
     path: ClassVar[str]
     called: ClassVar[str]
@@ -52,15 +55,15 @@ class _Listed(ABC):
         self._transport = transport
 
     def __iter__(self) -> Iterator[JSONObject]:
-        """Iterate over all of them; pages are loaded as needed."""
+        """Iterate over all entities. Pages are loaded as needed."""
         return self._iterate_pages(self.path)
 
     def get(self, id: str) -> JSONObject:
-        """Return one of them."""
+        """Return the entity with this ``id``. Raises ``NotFound`` if it does not exist."""
         return parse_object(self._transport.send("GET", self._path_of(id)))
 
     def delete(self, id: str) -> None:
-        """Delete one of them, with all that belongs to it."""
+        """Delete the entity with this ``id`` and everything that belongs to it."""
         self._transport.send("DELETE", self._path_of(id))
 
     def _path_of(self, id: str) -> str:
@@ -72,35 +75,38 @@ class _Listed(ABC):
 
 
 class Tokens(_Listed):
-    """``Client.tokens``: iterate over it for all there are, each without its secret."""
+    """The API tokens of a server (``Client.tokens``). Iterating yields every token, without its secret."""
 
     path = "/access/tokens"
     called = "API tokens"
 
     def add(self, token: JSONObject) -> JSONObject:
-        """Make one, ``{"subject": ..., "groups": [...], "scopes": [...], "expires": ..., "note": ...}``.
+        """Create a token from ``{"subject": ..., "groups": [...], "scopes": [...], "expires": ..., "note": ...}``.
 
-        What is returned has the member ``token``, the token itself: nobody can show it again.
+        The returned object contains the secret in its member ``token``. The server never shows the secret again.
         """
         return parse_object(self._transport.send("POST", self.path, json=token))
 
 
 class Pipelines(_Listed):
-    """``Client.pipelines``: iterate over it for all there are, by name, each with the gist of its newest report.
+    """The pipelines that report to a server (``Client.pipelines``).
 
-    One by itself comes with its whole newest report. Reports are JSON objects, as ``signalbook pipeline run --json``
-    prints them.
+    Iterating yields all pipelines by name, each with a summary of its newest report; ``get`` returns the whole newest
+    report. Reports are JSON objects, as ``signalbook pipeline run --json`` prints them.
     """
 
     path = "/pipelines"
     called = "pipelines or reports"
 
     def reports(self, name: str) -> Iterator[JSONObject]:
-        """The reports that are kept of one, the newest first, page after page as they are asked for."""
+        """Yield the stored reports of the pipeline ``name``, newest first. Pages are loaded as needed."""
         return self._iterate_pages(f"{self._path_of(name)}/reports")
 
     def add(self, name: str, report: JSONObject) -> JSONObject:
-        """Report a batch; the same report again changes nothing, another one replaces it. Returns its ``number``."""
+        """Upload the report of a batch, and return the server's answer with the ``number`` of the report.
+
+        A repeated upload changes nothing. A different report of the same batch replaces the stored one.
+        """
         return parse_object(self._transport.send("POST", f"{self._path_of(name)}/reports", json=report))
 
 
@@ -116,30 +122,37 @@ class SubscriptionOptions(TypedDict, total=False):
 
 
 class Subscriptions(_Listed):
-    """``Client.subscriptions``: iterate over it for all there are, in the order they were created in.
+    """The subscriptions of a server (``Client.subscriptions``). Iterating yields them in order of creation.
 
-    A subscription is a JSON object as the server shows it: with its ``id`` and the ``status`` of its deliveries, and
-    without secrets. To the sink of one that is deleted nothing more is delivered.
+    A subscription is a JSON object with its ``id`` and the ``status`` of its deliveries, without secrets. After a
+    subscription is deleted, nothing more is delivered to its sink.
     """
 
     path = "/subscriptions"
     called = "subscriptions"
 
     def create(self, sink: str, *, protocol: str = "HTTP", **wanted: Unpack[SubscriptionOptions]) -> JSONObject:
-        """Subscribe ``sink`` to change events. Returns the subscription."""
+        """Subscribe the URI ``sink`` to change events, and return the new subscription."""
         return self.add({"sink": sink, "protocol": protocol, **wanted})
 
     def add(self, document: JSONObject) -> JSONObject:
-        """Create the subscription that a document says. Returns it as it is now."""
+        """Create a subscription from ``document``, and return it as the server stored it."""
         return parse_object(self._transport.send("POST", self.path, json=document))
 
     def replace(self, id: str, document: JSONObject) -> JSONObject:
-        """Replace one, keeping its secrets if it leaves them out; what was given up is tried again."""
+        """Replace the subscription ``id`` by ``document``, and return it as the server stored it.
+
+        Secrets that ``document`` leaves out are kept. Deliveries that the server had given up are tried again.
+        """
         return parse_object(self._transport.send("PUT", self._path_of(id), json=document))
 
 
 class SearchOptions(TypedDict, total=False):
-    """Options that narrow a search: accepted values by facet; ``versions`` searches all Versions."""
+    """Options that narrow a search.
+
+    ``type``, ``group``, ``format``, ``protocol`` and ``envelope`` list the accepted values of a facet. ``versions``
+    searches all Versions instead of the default ones. ``limit`` is the number of results per page.
+    """
 
     type: Sequence[str]
     group: Sequence[str]
@@ -152,10 +165,10 @@ class SearchOptions(TypedDict, total=False):
 
 
 class Found(Iterable[JSONObject]):
-    """The result of a search. Iterate over it for all hits, the best first; pages are loaded as needed.
+    """The result of a search. Iterating yields all matching entities, best first; pages are loaded as needed.
 
-    ``count`` and ``facets`` cover all hits, or the first thousand if they are not ``complete``. A hit is a JSON object
-    with ``xid``, ``kind``, ``name``, ``score`` and ``snippets`` (the matching texts).
+    A match is a JSON object with ``xid``, ``kind``, ``name``, ``score`` and ``snippets`` (the matching texts).
+    ``count`` and ``facets`` cover all matches; if ``complete`` is False, they cover only the first thousand.
     """
 
     def __init__(self, pages: Iterator[httpx.Response]) -> None:
@@ -169,11 +182,11 @@ class Found(Iterable[JSONObject]):
 
     @property
     def hits(self) -> list[JSONObject]:
-        """The hits of the first page."""
+        """The matching entities on the first page."""
         return list(self._first["hits"])
 
     def __iter__(self) -> Iterator[JSONObject]:
-        """Iterate over all hits."""
+        """Iterate over all matching entities."""
         yield from self._first["hits"]
         for page in self._rest:
             yield from _read_found_page(page)["hits"]
@@ -194,29 +207,33 @@ ATTEMPTS: Final = 4
 
 
 class WriteFlags(TypedDict, total=False):
-    """Request flags of a write: what to ``ignore`` in its body, and which Version becomes the default one."""
+    """Request flags of a write.
+
+    ``ignore`` names parts of the body that the server leaves out (``epoch``, ``capabilities``, ...).
+    ``setdefaultversionid`` is the id of the Version that becomes the default one.
+    """
 
     ignore: Sequence[str]
     setdefaultversionid: str
 
 
 class DocumentMetadata(TypedDict, total=False):
-    """The metadata of a document: its ``contenttype``, and ``attributes``, where None deletes one."""
+    """The metadata of a document: its ``contenttype``, and its ``attributes``. The value None deletes an attribute."""
 
     contenttype: str | None
     attributes: Mapping[str, str | None] | None
 
 
 class Client:
-    """Connections to one registry; a context manager.
+    """A client of one registry. Use it as a context manager to close its connections.
 
-    ``base_url`` is the URL of the registry's root, ``timeout`` seconds for each step of a request, ``max_bytes`` the
-    largest response taken, ``headers`` what goes with every request. GET, PUT and DELETE are tried up to ``attempts``
-    times when the server cannot be reached or is busy (503); nothing else is ever sent twice. Every method raises
-    ``Unreachable``, ``BadResponse`` or ``Refused``.
+    ``base_url`` is the URL of the registry's root. ``timeout`` is the limit in seconds for each step of a request,
+    ``max_bytes`` the largest accepted response, and ``headers`` are sent with every request. If the server cannot be
+    reached or is busy (503), GET, PUT and DELETE are tried up to ``attempts`` times. Other methods are sent only once.
+    Every method raises ``Unreachable``, ``BadResponse`` or ``Refused``.
 
-    ``token`` is an API token or JWT, ``${NAME}`` or ``file:PATH``; without one ``SIGNALBOOK_TOKEN`` is used, or the
-    login that ``signalbook login`` made. Credentials go to the server of ``base_url`` alone.
+    ``token`` is an API token or JWT, ``${NAME}`` or ``file:PATH``. If it is None, the client uses ``SIGNALBOOK_TOKEN``
+    or the stored credentials of ``signalbook login``. Credentials are sent only to the server of ``base_url``.
     """
 
     def __init__(
@@ -251,56 +268,62 @@ class Client:
     # Entities and collections, as JSON
 
     def get(self, target: Target = ROOT, **flags: Unpack[ReadFlags]) -> JSONObject:
-        """An entity's metadata, or one page of a collection."""
+        """Return the metadata of the entity ``target``, or one page of a collection."""
         return self._send_object("GET", transport.path_of(target), query=transport.read_query(**flags))
 
     def items(
         self, target: Target, *, limit: int | None = None, **flags: Unpack[ReadFlags]
     ) -> Iterator[tuple[str, JSONObject]]:
-        """The members of a collection in its order, page after page, at most ``limit`` in one (pagination/spec.md)."""
+        """Yield the ids and bodies of a collection's members in the server's order (pagination/spec.md).
+
+        Pages are loaded as needed. ``limit`` is the largest number of members per page.
+        """
         query = transport.read_query(**flags) | ({} if limit is None else {"limit": str(limit)})
         for response in self._transport.pages(transport.path_of(target), query=query):
             yield from parse_object(response).items()
 
     def put(self, target: Target, body: JSONObject, **flags: Unpack[WriteFlags]) -> JSONObject:
-        """Create or replace an entity."""
+        """Create or replace an entity, and return it."""
         return self._send_object("PUT", transport.path_of(target), query=transport.write_query(**flags), body=body)
 
     def patch(self, target: Target, body: JSONObject, **flags: Unpack[WriteFlags]) -> JSONObject:
-        """Create an entity, or change the attributes in ``body``, null removing one."""
+        """Create an entity, or change the attributes in ``body``; null removes an attribute. Returns the entity."""
         return self._send_object("PATCH", transport.path_of(target), query=transport.write_query(**flags), body=body)
 
     def post(self, target: Target, body: JSONObject, **flags: Unpack[WriteFlags]) -> JSONObject:
-        """Add to a collection, or a Version to a Resource."""
+        """Add the members in ``body`` to a collection, or add a Version to a Resource. Returns what was written."""
         return self._send_object("POST", transport.path_of(target), query=transport.write_query(**flags), body=body)
 
     def delete(self, target: Target, *, epoch: int | None = None) -> None:
-        """Delete an entity, or every member of a collection; an entity only if it has this ``epoch``, if given."""
+        """Delete an entity, or every member of a collection.
+
+        If ``epoch`` is given, the server refuses to delete an entity with another epoch.
+        """
         query = {} if epoch is None else {"epoch": str(epoch)}
         self._transport.send("DELETE", transport.path_of(target), query=query)
 
     def delete_members(self, collection: Target, ids: Iterable[str]) -> None:
-        """Delete these members of a collection, as far as they are there; no others."""
+        """Delete the members of a collection with these ``ids``. Ids that do not exist are ignored."""
         self._transport.send("DELETE", transport.path_of(collection), json={name: {} for name in ids})
 
     # Documents, as bytes
 
     def document(self, target: Target) -> Document:
-        """The document of a Resource or Version."""
+        """Return the document of a Resource or Version."""
         return document(self._transport.send("GET", transport.path_of(target, details=False)))
 
     def put_document(self, target: Target, content: bytes, **beside: Unpack[DocumentMetadata]) -> Document:
-        """Store the document of a Resource or Version."""
+        """Store ``content`` as the document of a Resource or Version, and return the stored document."""
         return self._write_document("PUT", target, content, **beside)
 
     def post_document(self, target: Target, content: bytes, **beside: Unpack[DocumentMetadata]) -> Document:
-        """Add a Version with this document to a Resource."""
+        """Add a Version with the document ``content`` to a Resource. Returns the stored document."""
         return self._write_document("POST", target, content, **beside)
 
     # The registry as a whole
 
     def offers(self, path: str) -> bool:
-        """Return True if the server has something at a path below the root, for instance another API."""
+        """Return True if the server answers at ``path`` below the root, for instance with another API."""
         try:
             self._transport.send("HEAD", path)
         except NotFound:
@@ -308,26 +331,26 @@ class Client:
         return True
 
     def model(self) -> JSONObject:
-        """The full model."""
+        """Return the full model, with the attributes that the server adds."""
         return self._send_object("GET", "/model")
 
     def modelsource(self) -> JSONObject:
-        """The model as it was supplied."""
+        """Return the model as it was supplied to the server."""
         return self._send_object("GET", "/modelsource")
 
     def put_modelsource(self, source: JSONObject) -> JSONObject:
-        """Replace the model."""
+        """Replace the model by ``source``, and return the new model source."""
         return self._send_object("PUT", "/modelsource", body=source)
 
     def capabilities(self) -> JSONObject:
-        """The capabilities in force."""
+        """Return the capabilities in force."""
         return self._send_object("GET", "/capabilities")
 
     def export(self, target: Target = ROOT, *, parts: Parts | None = None) -> JSONObject:
-        """``target`` and all beneath it as one document that ``import_document`` takes (core/spec.md "Doc Flag").
+        """Return ``target`` and everything under it as one document for ``import_document`` (core/spec.md "Doc Flag").
 
-        The whole registry comes with its capabilities and model; of that, what the export before had of ``parts``, too,
-        are the same objects.
+        The export of the whole registry includes its capabilities and model. With ``parts``, parts of the registry that
+        did not change since the previous export with the same ``parts`` are the same Python objects.
         """
         xid = transport.to_xid(target)
         if xid == ROOT:
@@ -337,17 +360,17 @@ class Client:
         return self.get(xid, inline=["*"], doc=True)
 
     def export_stream(self, target: Target = ROOT) -> Iterator[bytes]:
-        """The JSON text of ``export``, piece by piece as the server sends it, whatever its size."""
+        """Yield the JSON text of ``export`` in chunks as the server sends it. The size is not limited."""
         xid = transport.to_xid(target)
         if xid == ROOT:
             return self._transport.stream("/export")
         return self._transport.stream(transport.path_of(xid), query=transport.read_query(inline=["*"], doc=True))
 
     def import_document(self, document: JSON, *, ignore: Sequence[str] = ()) -> Upload:
-        """Create or change what ``document`` names, in one request; what it does not name stays as it is.
+        """Create or change the entities in ``document`` in one request, and return what was sent.
 
-        Epochs in it are not compared; a model in it extends the registry's. ``ignore`` names more to leave out
-        (``capabilities``, ``modelsource``, ...). Returns what was sent. Raises ``DocumentError`` too.
+        Other entities stay as they are. Epochs are not compared, and a model in the document extends the registry's.
+        ``ignore`` names parts to leave out (``capabilities``, ``modelsource``, ...). Also raises ``DocumentError``.
         """
         upload = plan_upload(document, self.modelsource, ignore)
         self.patch(upload.target, upload.body, ignore=[*upload.ignore, *ignore])
@@ -356,7 +379,7 @@ class Client:
     def search(self, query: str = "", **options: Unpack[SearchOptions]) -> Found:
         """Search for words, phrases in quotes, or ``field:NAME``.
 
-        Raises ``NotFound`` if the server has no search.
+        Raises ``NotFound`` if the server has no search API.
         """
         parameters: list[tuple[str, str]] = [("q", query)]
         for name, value in options.items():
@@ -386,10 +409,10 @@ class Client:
         format: str = "",
         compatibility: str | None = None,
     ) -> JSONObject:
-        """Return what a document for a schema would break, transitively, without a change. Raises like ``impact``.
+        """Return what the schema document ``content`` would break, directly and indirectly, without storing it.
 
-        The document becomes a new Version of a Resource, or replaces that of a Version. ``safe`` in the answer means
-        that there is no objection. ``compatibility`` replaces the rule of every schema.
+        For a Resource, the document is tried as a new Version; for a Version, as its new document. ``safe`` is true in
+        the answer if nothing would break. ``compatibility`` replaces the rule of every schema. Raises like ``impact``.
         """
         options = {"format": format, "compatibility": compatibility or ""}
         query = {"xid": str(transport.to_xid(target))} | {name: text for name, text in options.items() if text}
@@ -399,21 +422,22 @@ class Client:
     # What changed
 
     def events(self, after: int = 0, *, limit: int | None = None) -> Events:
-        """Changes committed behind the position ``after``, at most ``limit`` of them, as CloudEvents.
+        """Return up to ``limit`` changes committed after the position ``after``, as CloudEvents.
 
-        Not every server has a change feed: then ``NotFound``.
+        Raises ``NotFound`` if the server has no change feed.
         """
         query = {"after": str(after)} | ({} if limit is None else {"limit": str(limit)})
         response = self._transport.send("GET", _EVENTS, query=query)
         events = parse_objects(response, "change events")
         following = response.links.get("next", {}).get("url")
-        # A page with a successor reaches to where that begins, which may be behind its last event.
+        # If there is a next page, this page covers all positions up to the start of the next page. That start may be
+        # later than the last event on this page.
         last = after if not events else _parse_position(str(events[-1].get("id", "")), response)
         position = last if following is None else _parse_after(following, response)
         return Events(events=tuple(events), position=max(after, position), more=following is not None)
 
     def last_event(self) -> int:
-        """The position behind all changes there are: where to follow from for who has read the registry itself."""
+        """Return the position of the newest change. Callers that read the whole registry now follow from there."""
         response = self._transport.send("GET", _EVENTS, query={"limit": "1"})
         link = response.links.get("last", {}).get("url")
         if link is None:
@@ -435,25 +459,25 @@ class Client:
 
     @property
     def pipelines(self) -> Pipelines:
-        """Pipelines that report their batches here. Not every server has them: then ``NotFound``."""
+        """The pipelines that report to this server. Its methods raise ``NotFound`` if the server has no such API."""
         return Pipelines(self._transport)
 
     @property
     def tokens(self) -> Tokens:
-        """API tokens. Not every server has them: then ``NotFound``."""
+        """The API tokens of the server. Its methods raise ``NotFound`` if the server has no such API."""
         return Tokens(self._transport)
 
     @property
     def access(self) -> Access:
-        """The access policy and audit. Raises ``NotFound`` if the server does not have them."""
+        """The access policy and audit. Its methods raise ``NotFound`` if the server has no such API."""
         return Access(self._transport)
 
     @property
     def subscriptions(self) -> Subscriptions:
-        """The subscriptions to change events. Raises ``NotFound`` if the server does not have them."""
+        """The subscriptions to change events. Its methods raise ``NotFound`` if the server has no such API."""
         return Subscriptions(self._transport)
 
-    # What would become of a write
+    # Checks of writes
 
     def check(
         self,
@@ -467,10 +491,10 @@ class Client:
         compatibility: str | None = None,
         **flags: Unpack[WriteFlags],
     ) -> Verdict:
-        """Return whether a write would be accepted, without a change. Raises ``NotFound`` if there is no such API.
+        """Return whether the server would accept a write, without changing anything.
 
-        The write is one of metadata (``body``) or, with ``content``, of a document, as with ``put_document``.
-        ``compatibility`` replaces the rule of the Resource.
+        The write is a ``method`` request with the metadata ``body`` or, if given, the document ``content``.
+        ``compatibility`` replaces the rule of the Resource. Raises ``NotFound`` if the server has no such API.
         """
         query = transport.write_query(**flags) | ({} if compatibility is None else {"compatibility": compatibility})
         headers = _build_headers(contenttype=contenttype, attributes=attributes)
@@ -480,11 +504,11 @@ class Client:
         return Verdict.from_json(parse_object(response))
 
     def check_document(self, document: JSON, *, ignore: Sequence[str] = ()) -> Verdict:
-        """Return whether ``import_document`` would be accepted. Raises ``DocumentError`` too."""
+        """Return whether the server would accept ``import_document``. Also raises ``DocumentError``."""
         upload = plan_upload(document, self.modelsource, ignore)
         return self.check("PATCH", upload.target, upload.body, ignore=[*upload.ignore, *ignore])
 
-    # Below: from requests to responses
+    # Helpers that send requests
 
     def _send_object(self, method: str, path: str, *, query: Query | None = None, body: JSON = None) -> JSONObject:
         return parse_object(self._transport.send(method, path, query=query, json=body))

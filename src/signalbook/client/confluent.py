@@ -1,6 +1,6 @@
-"""A registry that speaks Confluent's API, Signalbook's own included: what it has, page by page, and writing to it.
+"""A client of Confluent's Schema Registry API, which several registries offer, Signalbook included.
 
-Replication reads and writes by it, the pipeline reads subjects.
+Replication reads and writes registries with this client. The pipeline reads subjects with it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NOT_SET: Final = frozenset({"40408", "40409"})
 _DELETED: Final = frozenset({"40404", "40406"})
 _NOBODY: Final = "signalbook-asks-for-a-subject-that-nobody-has"
 _MARKING: Final = 8
-"""The release of Confluent's registry since which lists say which versions are deleted."""
+"""The first major release of Confluent's registry whose lists of schemas mark deleted versions."""
 _ATTEMPTS: Final = 5
 _FIRST_PAUSE_SECONDS: Final = 0.5
 ABSENT: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
@@ -52,7 +52,7 @@ _ANSWERS: Final = ABSENT | {
     HTTPStatus.CONFLICT,
     HTTPStatus.UNPROCESSABLE_ENTITY,
 }
-"""Statuses that are about what a request names; others are about the registry itself, and end the work."""
+"""Error statuses that concern only the object of a request. Other statuses concern the registry and end the work."""
 _LET_IN: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _BUSY: Final = frozenset({429, 500, 502, 503, 504})
 SettingKind = Literal["config", "mode"]
@@ -60,22 +60,23 @@ T = TypeVar("T")
 
 
 class UnusableRegistry(ClientError):
-    """A registry that does not let itself be read or written; the message names it."""
+    """The error for a registry that cannot be read or written. The message names the registry."""
 
 
 class _ListMoved(Exception):
-    """Something came or went before the place that a list was read to: what is behind it has moved."""
+    """The error for a list that changed between two pages, so that later items have another offset."""
 
 
 class ConfluentRegistry:
-    """The registry at ``url``. Raises ``UnusableRegistry``, and ``Refused`` for what it does not take.
+    """A client of the registry at ``url``, which may be used by several threads.
 
-    A URL that ends with ``/contexts/.NAME`` is of that context alone, any other one of all. ``token`` is as that of a
-    ``Client``. Requests may come from several threads; ``map`` sends up to eight at once.
+    A URL that ends with ``/contexts/.NAME`` gives access to that context only, any other URL to all contexts.
+    ``timeout``, ``headers`` and ``token`` are those of ``Client``. Methods raise ``UnusableRegistry`` if the registry
+    fails, and ``Refused`` if it rejects a request.
     """
 
     def __init__(self, url: str, *, timeout: float, headers: Mapping[str, str], token: str | None = "") -> None:
-        # What is not known in a request is passed over, as by all clients.
+        # Like other clients, ask the registry to ignore members of a request that it does not know.
         headers = {"Confluent-Accept-Unknown-Properties": "true", **headers}
         self._connect = partial(
             Transport, url, timeout=timeout, max_bytes=MAX_BYTES, attempts=_ATTEMPTS, headers=headers, token=token
@@ -89,10 +90,10 @@ class ConfluentRegistry:
         self.url = without_user(url).rstrip("/")
         match = _CONTEXT.search(unquote(urlsplit(self.url).path))
         self.context = match[1] if match else DEFAULT_CONTEXT
-        """The context that names without one are of."""
+        """The context of subjects whose names contain no context."""
         self._everywhere = {} if match else {"subjectPrefix": ALL_CONTEXTS}
         self.hidden: set[tuple[str, int]] = set()
-        """Deleted versions that it names and does not show, after all were listed."""
+        """Subject and number of deleted versions that the registry lists but cannot return. Filled by ``versions``."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -101,22 +102,25 @@ class ConfluentRegistry:
             transport.close()
 
     def map(self, function: Callable[[T], None], items: Iterable[T]) -> None:
-        """Call ``function`` with all items, in several threads. Raises the first of its errors."""
+        """Call ``function`` with each of the ``items``, in up to eight threads. Raises the first error of a call."""
         for chunk in batched(items, 32 * CONCURRENCY):
             for _ in self._pool.map(function, chunk):
                 pass
 
-    # What it has
+    # Reads
 
     def speaks(self) -> bool:
-        """Return True if there is a registry with this API."""
+        """Return True if a registry with Confluent's API answers at the URL."""
         try:
             return isinstance(parse_json(self._send("GET", "/schemas/types").content), list)
         except (Refused, JSONError):
             return False
 
     def versions(self) -> Iterator[SchemaVersion]:
-        """Yield all versions, soft-deleted ones too. Some may come twice if others write meanwhile."""
+        """Yield all versions, including soft-deleted ones.
+
+        If other clients write at the same time, a version may be yielded twice.
+        """
         self.hidden.clear()
         if not self._has_lists():
             yield from self._walk()
@@ -134,7 +138,7 @@ class ConfluentRegistry:
         yield from self._walk()
 
     def live(self) -> dict[str, set[int]]:
-        """The numbers of all versions that are not deleted, by subject."""
+        """Return the numbers of all versions that are not deleted, by subject."""
         numbers: dict[str, set[int]] = {}
         for _ in range(_LISTS):
             with suppress(_ListMoved):
@@ -146,7 +150,7 @@ class ConfluentRegistry:
         raise UnusableRegistry(f"{self.url}: its schemas change too fast to be listed: try again")
 
     def fingerprint(self) -> int:
-        """A number that is another one when any version was added or deleted; settings do not count."""
+        """Return a number that changes whenever a version is added or deleted. Settings do not change it."""
         if not self._has_lists():
             subjects = iter(self._list_subjects())
             return sum(
@@ -162,31 +166,34 @@ class ConfluentRegistry:
         return total + sum(_hash([subject, sorted(numbers)]) for subject, numbers in live.items())
 
     def holds(self, subject: str, version: int) -> bool:
-        """Return True if a version exists, soft-deleted or not."""
+        """Return True if the version with this number exists in ``subject``, even if it is soft-deleted."""
         return self._is_of(subject, self._find(f"{_build_path(subject, version)}?deleted=true"))
 
     def contexts(self) -> list[str]:
-        """The contexts it names; none if it knows no contexts."""
+        """Return the names of the registry's contexts, or an empty list if it does not support contexts."""
         names = self._find("/contexts")
-        # Some name them as subjects begin that are in them.
+        # Some registries return names with the colons that they have in subjects, as in ":.name:".
         return [name.strip(":") for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
     def setting(self, kind: SettingKind, scope: str) -> JSONObject | None:
-        """Return the setting of the registry (""), a context (``:.name:``) or a subject, or None."""
+        """Return the ``kind`` of setting that is set for ``scope``, or None if none is set there.
+
+        ``scope`` is ``""`` for the registry, ``:.name:`` for a context, or a subject. Inherited values are left out.
+        """
         stated = self._find(_build_setting_path(kind, scope))
         if not isinstance(stated, dict):
             return None
         if scope and self._inherits(kind) and stated == self._find(_build_setting_path(kind, "")):
             return None
         if kind == "config" and stated.keys() - {"compatibilityLevel"} and scope:
-            # A level that only holds there is shown as if it was set there.
+            # The registry adds the inherited compatibility level to the settings of a scope: leave it out.
             holds = self._find(f"{_build_setting_path(kind, scope)}?defaultToGlobal=true")
             if isinstance(holds, dict) and holds.get("compatibilityLevel") != stated.get("compatibilityLevel"):
                 stated = {name: value for name, value in stated.items() if name != "compatibilityLevel"}
         return {name: value for name, value in stated.items() if value is not None}
 
     def associations(self) -> list[Association] | None:
-        """The associations of subjects with topics; None if it knows none. Raises ``UnusableRegistry``."""
+        """Return the associations of subjects with topics, or None if the registry does not support associations."""
         if not isinstance(self._find(f"/associations/subjects/{_NOBODY}"), list):
             return None
         query = {**self._everywhere, "resourceType": TOPIC, "latestOnly": "true"}
@@ -202,7 +209,7 @@ class ConfluentRegistry:
         raise UnusableRegistry(f"{self.url}: its associations change too fast to be listed: try again")
 
     def finds(self, version: SchemaVersion) -> bool:
-        """Return True if the registry finds its version with this number and id by the schema."""
+        """Return True if looking up the schema of ``version`` in its subject returns the same number and id."""
         try:
             answer = self._parse_json(
                 self._send("POST", f"/subjects/{_quote(version.subject)}?deleted=true", json=version.body)
@@ -213,10 +220,13 @@ class ConfluentRegistry:
             return False
         return (answer.get("version"), answer.get("id")) == (version.version, version.id)
 
-    # What is written
+    # Writes
 
     def register(self, version: SchemaVersion) -> None:
-        """Add a version with its number and id, in the mode IMPORT. Raises ``UnusableRegistry`` for another id."""
+        """Add ``version`` with its number and id. The subject must be in the mode IMPORT.
+
+        Raises ``UnusableRegistry`` if the registry assigns another id.
+        """
         body = {**version.body, "version": version.version, "id": version.id}
         answer = self._parse_json(self._send("POST", f"/subjects/{_quote(version.subject)}/versions", json=body))
         assigned_id = answer.get("id") if isinstance(answer, dict) else None
@@ -226,7 +236,10 @@ class ConfluentRegistry:
             )
 
     def delete(self, subject: str, version: int, *, permanent: bool = False) -> None:
-        """Delete a version, softly or, if it is that already, for good. What is gone is gone."""
+        """Delete a version softly. With ``permanent``, remove a version that is already soft-deleted.
+
+        A version that does not exist is ignored.
+        """
         try:
             self._send("DELETE", _build_path(subject, version) + ("?permanent=true" if permanent else ""))
         except Refused as error:
@@ -234,7 +247,10 @@ class ConfluentRegistry:
                 raise
 
     def set(self, kind: SettingKind, scope: str, value: JSONObject | None, *, force: bool = False) -> None:
-        """Set what holds for the registry, a context or a subject; None takes it away."""
+        """Set the ``kind`` of setting for ``scope`` as in ``setting``. If ``value`` is None, delete the setting.
+
+        ``force`` tells the registry to change the mode even if it has schemas.
+        """
         path = _build_setting_path(kind, scope)
         if value is not None:
             self._send("PUT", path + ("?force=true" if force else ""), json=value)
@@ -246,20 +262,20 @@ class ConfluentRegistry:
                 raise
 
     def associate(self, association: Association) -> None:
-        """Make an association; one that is frozen in the mode IMPORT, without a schema."""
+        """Create an association, without a schema. A frozen association needs the mode IMPORT."""
         body: JSONObject = {**association.resource.to_json(), "associations": [association.info()]}
         self._send("POST", "/associations", json=body)
 
     def dissociate(self, association: Association) -> None:
-        """Take an association away, with its subject if it is frozen."""
+        """Delete an association. If it is frozen, its subject is deleted too."""
         query = {"resourceType": association.resource.type, "associationType": association.type}
         cascade = {"cascadeLifecycle": "true"} if association.frozen else {}
         self._send("DELETE", f"/associations/resources/{_quote(association.resource.id)}", query={**query, **cascade})
 
-    # How it is asked
+    # Requests
 
     def _is_of(self, subject: str, version: JSON) -> bool:
-        """Return True if a version that was asked for is of the subject, not of its namesake in another context."""
+        """Return True if ``version`` belongs to ``subject``, not to a subject of this name in another context."""
         name = version.get("subject") if isinstance(version, dict) else None
         return isinstance(name, str) and parse_subject(name, self.context) == parse_subject(subject, self.context)
 
@@ -278,7 +294,10 @@ class ConfluentRegistry:
             raise UnusableRegistry(f"{self.url}: {error}") from None
 
     def _has_lists(self) -> bool:
-        """Return True if its lists of schemas are complete. Karapace's and Apicurio's lack deleted ones, or more."""
+        """Return True if the registry's lists of schemas are complete.
+
+        The lists of Karapace and Apicurio lack deleted schemas and others. These registries report no release.
+        """
         if self._release is None:
             metadata = self._find("/v1/metadata/version")
             self._release = str(metadata.get("version", "")) if isinstance(metadata, dict) else ""
@@ -286,24 +305,28 @@ class ConfluentRegistry:
 
     @property
     def _marked(self) -> bool | None:
-        """False if lists say of versions that are deleted that they are; None if they do not."""
+        """The ``deleted`` flag of a listed version without a mark.
+
+        False if the registry marks deleted versions in its lists, None (unknown) if it does not.
+        """
         release = self._release or ""
         major = release.partition(".")[0]
         return False if release.startswith("signalbook-") or (major.isdigit() and int(major) >= _MARKING) else None
 
     def _inherits(self, kind: SettingKind) -> bool:
-        """Return True if it shows inherited settings of a subject as its own."""
+        """Return True if the registry returns inherited settings as if they were set for the subject itself."""
         if kind not in self._shows_all:
             try:
                 self._send("GET", _build_setting_path(kind, _NOBODY))
                 self._shows_all[kind] = True
             except Refused as error:
-                # Another code is about the subject: it has to be there, and then something holds for it.
+                # Another code means that the subject does not exist. Such a registry returns inherited settings for
+                # every subject that exists.
                 self._shows_all[kind] = error.code not in _NOT_SET
         return self._shows_all[kind]
 
     def _walk(self) -> Iterator[SchemaVersion]:
-        """The same as ``versions`` where there is no list of schemas: subject by subject."""
+        """Yield the same versions as ``versions``, subject by subject, for registries without complete lists."""
         for chunk in batched(self._list_subjects(), CONCURRENCY):
             listings = list(self._pool.map(self._list_numbers, chunk))
             keys = [(subject, number, number not in live) for subject, numbers, live in listings for number in numbers]
@@ -318,11 +341,12 @@ class ConfluentRegistry:
         return self._find(f"{_build_path(*key[:2])}?deleted=true")
 
     def _list_subjects(self) -> list[str]:
-        """Return the names of all subjects, soft-deleted ones too."""
+        """Return the names of all subjects in order, including soft-deleted ones."""
         subjects: set[str] = set()
         for _ in range(_LISTS):
             with suppress(_ListMoved):
-                # Those that know no contexts may take the prefix for the beginning of a name.
+                # A registry without contexts may look for subjects whose names begin with the prefix, and find none:
+                # then list without the prefix.
                 for query in ({**self._everywhere, "deleted": "true"}, {"deleted": "true"}):
                     for page in [] if subjects else self._iterate_pages("/subjects", query, str):
                         subjects |= {subject for subject in page if isinstance(subject, str)}
@@ -330,9 +354,9 @@ class ConfluentRegistry:
         raise UnusableRegistry(f"{self.url}: its subjects change too fast to be listed: try again")
 
     def _list_numbers(self, subject: str) -> tuple[str, Sequence[int], frozenset[int]]:
-        """Return the numbers of a subject's versions, and which of them are not deleted."""
+        """Return ``subject``, the numbers of its versions, and the numbers of versions that are not deleted."""
         path = f"/subjects/{_quote(subject)}/versions"
-        # In this order: what is registered in between is not taken for deleted.
+        # The order matters: a version registered between the two requests must not look deleted.
         both = [self._find(f"{path}?deleted=true"), self._find(path)]
         numbers = [
             [number for number in listed if is_number(number)] if isinstance(listed, list) else [] for listed in both
@@ -342,11 +366,10 @@ class ConfluentRegistry:
     def _iterate_pages(
         self, path: str, query: Mapping[str, str], key: Callable[[JSON], object]
     ) -> Iterator[list[JSON]]:
-        """Yield the pages of a list.
+        """Yield the items of the list at ``path``, page by page. ``key`` returns what identifies an item.
 
-        Raises ``_ListMoved``, ``Refused``, and ``TooLong`` for items too large for any page.
-
-        Each page begins with the last item of the one before, by which it is seen whether anything has moved.
+        Each page is requested with the last item of the previous page as its first item. If the first item is another
+        one, the list has changed. Raises ``_ListMoved`` then, ``Refused``, and ``TooLong`` if an item exceeds any page.
         """
         limit, offset = _PAGE_ITEMS, 0
         first: object = None
@@ -360,7 +383,7 @@ class ConfluentRegistry:
                 limit = max(limit // 10, _SMALLEST_PAGE)
                 continue
             if not page or (last is not None and key(page[0]) == first):
-                # Pages that all begin in the same way are those of a registry that knows no pages.
+                # A page that begins like the first one comes from a registry without paging: it always returns all.
                 return
             if last is not None and key(page[0]) != last:
                 raise _ListMoved
@@ -377,7 +400,7 @@ class ConfluentRegistry:
         return page
 
     def _find(self, path: str) -> JSON:
-        """The JSON at a path, None if nothing is there or it has no such paths."""
+        """Return the JSON at ``path``, or None if the registry has nothing there or does not support the path."""
         try:
             return self._parse_json(self._send("GET", path))
         except Refused as error:
@@ -392,7 +415,7 @@ class ConfluentRegistry:
             raise UnusableRegistry(f"{response.url}: this is no JSON: {error}") from None
 
     def _send(self, method: str, path: str, **sent: Any) -> httpx.Response:
-        """Send a request, again while the registry is busy: every request here may be repeated."""
+        """Send a request, and repeat it while the registry is busy. Every request of this class may be repeated."""
         pause = _FIRST_PAUSE_SECONDS
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -424,7 +447,7 @@ class ConfluentRegistry:
         return f"{self.url}: {words} (HTTP {error.status})"
 
     def _open_transport(self) -> Transport:
-        """Return the connection of this thread."""
+        """Return the transport of the current thread, and create it on first use."""
         transport: Transport | None = getattr(self._own, "transport", None)
         if transport is None:
             transport = self._connect()
@@ -437,12 +460,13 @@ class ConfluentRegistry:
 def connect(
     url: str, *, timeout: float, headers: Mapping[str, str] | None = None, token: str | None = ""
 ) -> ConfluentRegistry:
-    """The registry at ``url``, which may begin with ``confluent+``, or below it where others have this API.
+    """Return a client of the registry at ``url``, which may begin with ``confluent+``.
 
-    Raises ``UnusableRegistry`` if it is none, ``ClientError`` if it cannot be reached.
+    The API is looked for at ``url`` and at the paths below it where Signalbook, Apicurio and others mount it. Raises
+    ``UnusableRegistry`` if no path has it, and ``ClientError`` if the server cannot be reached.
     """
     bare = url.removeprefix(URL_PREFIX).rstrip("/")
-    # A Signalbook has another API at its root.
+    # A Signalbook server has another API at its root, so its own mount is tried first.
     mounts = ("", *_MOUNTS) if url.startswith(URL_PREFIX) else (_OWN_MOUNT, "", *_MOUNTS[1:])
     for mount in mounts:
         registry = ConfluentRegistry(bare + mount, timeout=timeout, headers=headers or {}, token=token)
@@ -460,7 +484,7 @@ def connect(
 
 
 def is_same_registry(left: ConfluentRegistry, right: ConfluentRegistry) -> bool:
-    """Return True if both are the same registry, perhaps at different mounts."""
+    """Return True if both URLs lead to the same registry, even if its API is mounted at different paths."""
     first, second = (re.sub(_MOUNT, "", registry.url) for registry in (left, right))
     return first == second
 

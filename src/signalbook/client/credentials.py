@@ -1,4 +1,4 @@
-"""Credentials for a registry: in its URL, given, from the environment, or from a login; sent to its server alone."""
+"""Find the credentials for a registry, and send them only to the server of that registry."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MAX_BYTES: Final = 64 * 1024
 
 
 class ServerAuth(httpx.Auth):
-    """Adds ``Authorization`` to requests to the server at ``base_url``, and to no others, whatever sent us there.
+    """Adds ``Authorization`` to requests to the server at ``base_url``, never to requests to other servers.
 
-    ``header`` makes its value for each request, empty for none.
+    ``header`` returns the value of the header for each request, or ``""`` for no header.
     """
 
     def __init__(self, base_url: str, header: Callable[[], str]) -> None:
@@ -32,20 +32,20 @@ class ServerAuth(httpx.Auth):
         self._header = header
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Authenticate a request. Raises ``ClientError``."""
+        """Authenticate ``request`` if it goes to the server. Raises ``ClientError`` if a secret cannot be read."""
         if _find_origin(request.url) == self._origin and (value := self._header()):
             request.headers["Authorization"] = value
         yield request
 
 
 def find(base_url: str, token: str | None) -> ServerAuth | None:
-    """Return the credentials for the server at ``base_url``, or None.
+    """Return the credentials for the server at ``base_url``, or None if there are none.
 
-    The first of these counts: the URL, ``token``, ``SIGNALBOOK_TOKEN``, a login of this user. With an empty ``token``
-    the environment does not count.
+    The first source that has credentials is used: the URL, ``token``, the variable ``SIGNALBOOK_TOKEN``, the login of
+    this user. If ``token`` is empty, ``SIGNALBOOK_TOKEN`` is skipped.
 
-    A user and a password in the URL are sent as such (RFC7617); ``https://${NAME}@host`` stands for a token in that
-    variable of the environment. A token may be ``${NAME}`` or ``file:PATH``, read again for each request.
+    A user and password in the URL are sent with Basic authentication (RFC7617). ``https://${NAME}@host`` names an
+    environment variable with a token. A token may be ``${NAME}`` or ``file:PATH``, which are read for each request.
     """
     bare, user = without_user(base_url), user_of(base_url)
     if user is not None:
@@ -60,7 +60,10 @@ def find(base_url: str, token: str | None) -> ServerAuth | None:
 
 
 def read_secret(text: str) -> str:
-    """``text``, or what it refers to: ``${NAME}`` in the environment, ``file:PATH``. Raises ``ClientError``."""
+    """Return the secret that ``text`` stands for: ``${NAME}`` is an environment variable, ``file:PATH`` a file.
+
+    Any other text is the secret itself. Raises ``ClientError`` if the variable or file has no usable secret.
+    """
     match = _REFERENCE.fullmatch(text)
     if match:
         value = os.environ.get(match[1])

@@ -1,6 +1,6 @@
-"""Logins of this user: tokens of OIDC issuers by registry, in a file that nobody else can read.
+"""Log in to registries with an OIDC issuer, and store the tokens in a file that only this user can read.
 
-The device flow (RFC 8628) gets them, and refresh tokens (RFC 6749 6) renew them.
+The device flow (RFC 8628) gets the tokens, and refresh tokens (RFC 6749 6) renew them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _DISCOVERY: Final = "/.well-known/openid-configuration"
 _DEVICE: Final = "urn:ietf:params:oauth:grant-type:device_code"
 _TIMEOUT_SECONDS: Final = 30.0
 _EARLY: Final = 30.0
-"""Seconds before its end at which a token is renewed."""
+"""A token is renewed when it expires in less than this number of seconds."""
 _MAX_BYTES: Final = 1 << 20
 _MAX_WAIT: Final = 1800.0
 _INTERVAL: Final = 5.0
 
 
 class LoginEnded(ClientError):
-    """A login that cannot be renewed."""
+    """The error for a login that cannot be renewed."""
 
     def __init__(self, registry: str, reason: str) -> None:
         super().__init__(f"the login for {registry} has ended ({reason}): signalbook login {registry}")
@@ -42,7 +42,11 @@ class LoginEnded(ClientError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuedTokens:
-    """The tokens that an issuer gave for a registry, and where to renew them. ``expires`` is in seconds since 1970."""
+    """The tokens that an OIDC issuer gave for a registry.
+
+    ``client`` is the client id, ``endpoint`` the token endpoint that renews the tokens, ``access`` the access token,
+    and ``refresh`` the refresh token (``""`` without one). ``expires`` is in seconds since 1970.
+    """
 
     issuer: str
     client: str
@@ -53,7 +57,10 @@ class IssuedTokens:
 
     @classmethod
     def from_answer(cls, answer: JSONObject, *, issuer: str, client: str, endpoint: str, refresh: str = "") -> Self:
-        """Read the tokens in the answer of a token endpoint. Raises ``BadResponse``."""
+        """Read the tokens in the ``answer`` of a token endpoint. ``refresh`` is used if the answer has no new one.
+
+        Raises ``BadResponse`` if there is no access token, or if it is not a JWT.
+        """
         access, again, lifetime = (answer.get(name) for name in ("access_token", "refresh_token", "expires_in"))
         if not isinstance(access, str) or not access:
             raise BadResponse(f"{endpoint}: the issuer gave no access token")
@@ -74,7 +81,7 @@ class IssuedTokens:
 
 
 class StoredLogin:
-    """The login for the registry at ``url``, renewed when it is needed. Safe between processes."""
+    """The stored login for the registry at ``url``, renewed as needed. Several processes may use it at once."""
 
     def __init__(self, url: str, tokens: IssuedTokens) -> None:
         self._url = url
@@ -82,15 +89,22 @@ class StoredLogin:
 
     @classmethod
     def of(cls, url: str) -> Self | None:
-        """Return the tokens for the registry at ``url``, or None. Raises ``ClientError``."""
+        """Return the login for the registry at ``url``, or None if the user is not logged in there.
+
+        Raises ``ClientError`` if the stored logins cannot be read.
+        """
         tokens = _read_logins().get(_normalise_url(url))
         return None if tokens is None else cls(url, tokens)
 
     def token(self) -> str:
-        """A token that has not expired. Raises ``LoginEnded``, and other ``ClientError``."""
+        """Return an access token that has not expired.
+
+        Raises ``LoginEnded`` if it cannot be renewed, and other kinds of ``ClientError``.
+        """
         if time.time() > self._tokens.expires - _EARLY:
             with _lock_credentials():
-                # Another process may have renewed it: a refresh token often works once.
+                # Read the login again, because another process may have renewed it. A refresh token often works only
+                # once.
                 stored = _read_logins().get(_normalise_url(self._url))
                 if stored is None:
                     raise LoginEnded(self._url, "signed out")
@@ -117,11 +131,11 @@ Show = Callable[[str, str, str, str], None]
 
 
 def log_in(url: str, show: Show, *, issuer: str = "", client: str = "", scope: str = "") -> str:
-    """Log this user in to the registry at ``url`` by the device flow; the issuer's name.
+    """Log this user in to the registry at ``url`` by the device flow, and return the URL of the issuer.
 
-    The registry says which issuer and client to use, unless they are given. ``show`` is called with the issuer, the
-    audience that the token is asked for (empty: the issuer's default), the address that the user has to open in a
-    browser, and the code to confirm there. Raises ``ClientError``.
+    If ``issuer`` and ``client`` are empty, the registry's metadata names them. ``show`` is called with the issuer, the
+    audience of the token (``""`` for the issuer's default), the address that the user has to open in a browser, and
+    the code to confirm there. Raises ``ClientError``.
     """
     bare = without_user(url).rstrip("/")
     if not is_secure(bare):
@@ -138,7 +152,7 @@ def log_in(url: str, show: Show, *, issuer: str = "", client: str = "", scope: s
             raise BadResponse(f"{issuer}: it says that it is another issuer")
         endpoint = _find_endpoint(about, "token_endpoint", issuer)
         form = {"client_id": client, "scope": scope or str(metadata.get("signalbook_scope") or "openid")}
-        # RFC 8707: for which server the token is to be.
+        # RFC 8707: the server that the token is meant for.
         form |= {"resource": audience} if audience else {}
         status, begun = _post(http, _find_endpoint(about, "device_authorization_endpoint", issuer), form)
         if status != httpx.codes.OK:
@@ -153,7 +167,10 @@ def log_in(url: str, show: Show, *, issuer: str = "", client: str = "", scope: s
 
 
 def log_out(url: str) -> bool:
-    """Forget the login for a registry; whether there was one. An issuer that takes revocations gets one (RFC 7009)."""
+    """Delete the login for the registry at ``url``. Return True if there was one.
+
+    If the issuer has a revocation endpoint, the refresh token is revoked there (RFC 7009).
+    """
     with _lock_credentials():
         logins = dict(_read_logins())
         gone = logins.pop(_normalise_url(url), None)
@@ -168,15 +185,16 @@ def log_out(url: str) -> bool:
 
 
 def credentials_file() -> Path:
-    """Return the file of logins: below ``XDG_CONFIG_HOME``, by default ``~/.config``."""
+    """Return the path of the file with the logins, under ``XDG_CONFIG_HOME`` or, by default, ``~/.config``."""
     base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     return Path(base) / "signalbook" / "credentials.json"
 
 
 def _choose_audience(metadata: JSONObject, registry: str) -> str:
-    """Return the audience that is a URL, empty without one. Raises ``BadResponse`` if it is not for this registry.
+    """Return the first audience in ``metadata`` that is a URL, or ``""`` if there is none.
 
-    A server that names another one could have its users fetch a token for that, and use it there (RFC 9728 3.3, 7.3).
+    Raises ``BadResponse`` if the metadata names another server than ``registry``: a hostile registry could otherwise
+    obtain its users' tokens for another server and use them there (RFC 9728 3.3, 7.3).
     """
     resource = str(metadata.get("resource"))
     if _normalise_url(resource) != _normalise_url(registry):
@@ -193,7 +211,11 @@ def _choose_audience(metadata: JSONObject, registry: str) -> str:
 
 
 def _poll(http: httpx.Client, endpoint: str, begun: JSONObject, client: str, issuer: str) -> JSONObject:
-    """Ask until the user has decided (RFC 8628 3.4, 3.5)."""
+    """Poll the token endpoint until the user has decided, and return its answer (RFC 8628 3.4, 3.5).
+
+    ``begun`` is the answer of the device authorization endpoint. Raises ``ClientError`` if the user declines or does
+    not answer in time.
+    """
     pause, lifetime = (begun.get(name) for name in ("interval", "expires_in"))
     wait = float(pause) if isinstance(pause, int | float) and 0 < pause < _MAX_WAIT else _INTERVAL
     deadline = time.monotonic() + min(_MAX_WAIT, float(lifetime) if isinstance(lifetime, int | float) else _MAX_WAIT)
@@ -283,7 +305,7 @@ def _write_logins(logins: Mapping[str, IssuedTokens]) -> None:
     content = dump_json({name: asdict(tokens) for name, tokens in logins.items()}, indent=2)
     try:
         temporary.unlink(missing_ok=True)
-        # Nobody else can read it at any time.
+        # Create the file with its final mode, so that no other user can read it at any time.
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content)
             file.flush()
@@ -295,7 +317,7 @@ def _write_logins(logins: Mapping[str, IssuedTokens]) -> None:
 
 @contextmanager
 def _lock_credentials() -> Iterator[None]:
-    """Keep other processes from changing the credentials in this block."""
+    """Lock the stored logins, so that no other process changes them within this block."""
     folder = credentials_file().parent
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,7 +1,7 @@
-"""What the command line and replication ask of a registry, wherever it is: the one port to a registry.
+"""The interface through which the command line and replication use a registry, wherever it is.
 
-``client.remote`` implements it for a registry behind its API, ``replication.local`` for one in a database that this
-process has open.
+``client.remote`` implements the interface over HTTP. ``replication.local`` implements it for a registry in a database
+that this process has open.
 """
 
 from __future__ import annotations
@@ -19,27 +19,28 @@ from signalbook.verdict import Verdict
 from signalbook.xid import ROOT, Xid
 
 PAGE: Final = 200
-"""Members of a collection that are asked for at a time."""
+"""The number of members of a collection that are loaded at once."""
 URI_APIS: Final = {"schemas": "/compat/schemaregistry/v0.2", "messages": "/compat/messagecatalog/v0.1"}
-"""Where Signalbook has the APIs that URIs of Versions are made for, below its root, by type of Resource."""
+"""The paths of the CNCF APIs in a Signalbook server, by type of Resource. URIs of Versions are built on these paths."""
 
 
 class TooLarge(SignalbookError):
-    """A response that is too large to be held at once."""
+    """The error for a response that is too large to hold in memory."""
 
 
 class Pruned(SignalbookError):
-    """The history does not reach back to where it was to be read from."""
+    """The error for a position in the change feed whose events have already been pruned."""
 
 
 class NoHistory(SignalbookError):
-    """A registry without a change feed."""
+    """The error for a registry without a change feed."""
 
 
 class Refusal(SignalbookError):
-    """A write that a registry refused; nothing of it was done.
+    """The error for a write that a registry refused. The registry is unchanged.
 
-    ``status`` is that of a server's response, 0 without a server; ``subject`` and ``faults`` are those of the error.
+    ``status`` is the HTTP status, or 0 if no server was involved. ``subject`` is the xid or path that the error is
+    about, and ``faults`` are its findings.
     """
 
     def __init__(self, reason: str, *, status: int = 0, subject: str = "", faults: Sequence[Finding] = ()) -> None:
@@ -50,7 +51,7 @@ class Refusal(SignalbookError):
 
 
 def refuse_doubts(verdict: Verdict) -> None:
-    """Raise ``Refusal`` if there are findings that a strict write does not take."""
+    """Raise ``Refusal`` if ``verdict`` has findings other than information. A strict import accepts none of them."""
     if verdict.doubtful:
         faults = [finding for finding in verdict.findings if finding.severity != "info"]
         listed = "".join(f"\n  {finding}" for finding in faults)
@@ -58,7 +59,7 @@ def refuse_doubts(verdict: Verdict) -> None:
 
 
 def mark_of(events: Sequence[JSONObject], position: int) -> str:
-    """Return a text that identifies the event at ``position``, or "" if it is missing."""
+    """Return a text that identifies the event at ``position``, or ``""`` if ``events`` does not contain that event."""
     match = next((event for event in reversed(events) if event.get("id") == str(position)), None)
     return "" if match is None else f"{match.get('time', '')} {match.get('xregcorrelationid', '')}".strip()
 
@@ -66,9 +67,10 @@ def mark_of(events: Sequence[JSONObject], position: int) -> str:
 def plan_upload(
     document: JSON, modelsource: Callable[[], JSONObject], ignore: Sequence[str], to: Xid | None = None
 ) -> Upload:
-    """Return ``document`` as the body of a PATCH on where it belongs, or on ``to``.
+    """Return ``document`` as the body of a PATCH, with the entity to send it to: ``to`` or, if None, a fitting one.
 
-    A model in it extends the one that ``modelsource`` gives, unless ``ignore`` leaves it out. Raises ``DocumentError``.
+    A model in the document is merged into the registry's, which ``modelsource`` returns, unless ``ignore`` contains
+    ``modelsource``. Raises ``DocumentError``.
     """
     upload = make_upload(document, to=to)
     if "modelsource" in upload.body and upload.target == ROOT and "modelsource" not in ignore:
@@ -77,117 +79,134 @@ def plan_upload(
 
 
 class ReadableRegistry(Protocol):
-    """A registry to read and to follow. What it shows is in document view, documents as base64.
+    """A registry that can be read and followed.
 
-    Where it cannot be reached, every method raises ``client.Unreachable`` or ``StorageError``.
+    Entities are returned in document view, with documents as base64. Every method raises ``client.Unreachable`` or
+    ``StorageError`` if the registry cannot be reached.
     """
 
     @property
     def partial(self) -> bool:
-        """True if Versions may have more content than it can express. That content stays as it is."""
+        """True if this registry may leave out some content of Versions. A copy must then keep such content as it is."""
 
     @property
     def url(self) -> str:
-        """The URL of its root as it says itself, without a slash at the end; ``""`` if it does not know."""
+        """The URL that the registry reports for its root, without a final slash; ``""`` if the URL is unknown."""
 
     def bases(self) -> Mapping[str, str]:
-        """URLs of the APIs that it makes URIs of Versions for, by type of Resource, where they are not the root's."""
+        """Return the base URLs for URIs of Versions, by type of Resource.
+
+        Types whose URIs are built on the root URL are left out.
+        """
 
     def model(self) -> JSONObject:
-        """The full model."""
+        """Return the full model."""
 
     def modelsource(self) -> JSONObject:
-        """The model as it was supplied."""
+        """Return the model as it was supplied."""
 
     def find(self, xid: Xid, *, deep: bool) -> JSONObject | None:
-        """An entity, with all beneath it if ``deep``, else of a Resource its meta alone; None if it is not there.
+        """Return an entity, or None if it does not exist. A Version includes its document.
 
-        A Version has its document. Raises ``TooLarge``.
+        With ``deep``, everything under the entity is included. Otherwise a Resource includes only its meta. Raises
+        ``TooLarge``.
         """
 
     def members(self, collection: Xid, *, deep: bool, page: int = PAGE) -> Iterator[tuple[str, JSONObject]]:
-        """The members of a collection by id, as ``find`` shows them, a page at a time. Raises ``TooLarge`` anywhere."""
+        """Yield the ids and bodies of a collection's members, in the form that ``find`` returns.
+
+        ``page`` members are loaded at once. Raises ``TooLarge`` if a page is too large, possibly after some members.
+        """
 
     def position(self) -> int:
-        """The position behind all that was committed. Raises ``NoHistory``."""
+        """Return the position of the newest committed change. Raises ``NoHistory``."""
 
     def changes(self, after: int) -> Events:
-        """Return some changes after a position. Raises ``Pruned``, ``NoHistory``."""
+        """Return the next changes after the position ``after``. Raises ``Pruned`` or ``NoHistory``."""
 
     def mark(self, position: int) -> str:
-        """Return a text that identifies the change at a position, or "" if that is unknown."""
+        """Return a text that identifies the change at ``position``, or ``""`` if that change is unknown."""
 
     def wait(self, after: int, seconds: float) -> None:
-        """Return once there may be a change behind ``after``, or when the time is over."""
+        """Wait until there may be a change after the position ``after``, for at most ``seconds``."""
 
     def hides(self, xid: Xid) -> bool:
-        """Return True if ``xid`` is hidden from this identity, whether it exists or not."""
+        """Return True if the rights of this client do not let it see ``xid``, whether the entity exists or not."""
 
     def rights(self) -> str:
-        """Return a text that changes whenever the rights of this identity may have changed, or "" if unknown."""
+        """Return a text that changes whenever the rights of this client may have changed, or ``""`` if unknown."""
 
 
 class Registry(ReadableRegistry, Protocol):
-    """A registry to read from and to write to."""
+    """A registry that can be read and written."""
 
     def find(self, xid: Xid, *, deep: bool) -> JSONObject | None:
-        """Find an entity. The Registry itself comes alone, with its capabilities."""
+        """Return an entity, or None if it does not exist. The Registry entity includes only its capabilities."""
 
     def get(self, xid: Xid, **flags: Unpack[ReadFlags]) -> JSONObject:
-        """An entity as the API shows it. Raises ``NotFound`` or ``RegistryError`` if it is not there."""
+        """Return an entity as the API shows it. Raises ``NotFound`` or ``RegistryError`` if it does not exist."""
 
     def items(
         self, xid: Xid, *, limit: int | None = None, **flags: Unpack[ReadFlags]
     ) -> Iterator[tuple[str, JSONObject]]:
-        """The members of a collection as the API shows them, no more than ``limit``. Raises as ``get``."""
+        """Yield the ids and bodies of a collection's members, at most ``limit`` in total. Raises like ``get``."""
 
     def export(self, target: Xid) -> Iterator[bytes]:
-        """The text of the document that ``target`` with all beneath it makes. Raises as ``get``."""
+        """Yield the JSON text of ``target`` and everything under it as one document. Raises like ``get``."""
 
     def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> None:
-        """Create or change what ``body`` names, all of it or nothing.
+        """Create or change all entities in ``body``, or none if one of them is refused.
 
-        Epochs in it are not compared; ``ignore`` names more to leave out. Raises ``Refusal``.
+        Epochs are not compared. ``ignore`` names other parts to leave out. Raises ``Refusal``.
         """
 
     def patch_reviewed(
         self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = (), strict: bool = False
     ) -> tuple[Finding, ...]:
-        """Do the same as ``patch`` and return the findings; if ``strict``, write nothing where there are any."""
+        """Write like ``patch``, and return the findings about the content.
+
+        With ``strict``, findings other than information raise ``Refusal`` and nothing is written.
+        """
 
     def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> Xid:
-        """Store a document as the next Version of a Resource, which is returned; ``contenttype`` is an attribute.
+        """Store ``content`` as the next Version of a Resource, and return the xid of that Version.
+
+        ``contenttype`` is one of the ``attributes``. Raises ``Refusal``.
+        """
+
+    def delete(self, collection: Xid, ids: Sequence[str]) -> None:
+        """Delete the members of ``collection`` with these ``ids``. Ids that do not exist are ignored.
 
         Raises ``Refusal``.
         """
 
-    def delete(self, collection: Xid, ids: Sequence[str]) -> None:
-        """Delete these members, as far as they are there. Raises ``Refusal``."""
-
     def replace_model(self, source: JSONObject) -> None:
-        """Put this model in force. Raises ``Refusal``."""
+        """Replace the model by the model source ``source``. Raises ``Refusal``."""
 
     def consistent(self) -> AbstractContextManager[Registry]:
-        """Give this registry as it is at one instant, if possible: the content of a server may change meanwhile."""
+        """Return a context with this registry as it is at one instant.
+
+        A registry behind a server cannot do this: its content may change within the context.
+        """
 
     def trying(self) -> AbstractContextManager[Registry]:
-        """A registry that looks like this one and forgets at the end what it was sent."""
+        """Return a context with a registry like this one, whose writes are discarded at the end."""
 
     def checking(self) -> AbstractContextManager[WriteChecks]:
-        """Questions what would become of writes; none of them changes anything."""
+        """Return a context with checks of writes. A check changes nothing."""
 
 
 class WriteChecks(Protocol):
-    """Checks of writes. Accepted writes may count for later checks."""
+    """Checks of writes. A later check may see the earlier, accepted writes as if they had been made."""
 
     def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> Verdict:
-        """Check a ``Registry.patch``."""
+        """Return whether ``Registry.patch`` would be accepted with the same arguments."""
 
     def version(self, xid: Xid, content: bytes, format: str, compatibility: str | None) -> Verdict:
-        """Check a document of a ``format`` as the next Version of the Resource ``xid``.
+        """Return whether ``content`` in this ``format`` would be accepted as the next Version of the Resource ``xid``.
 
-        ``compatibility`` replaces the rule of the Resource.
+        ``compatibility`` replaces the rule of the Resource, unless it is None.
         """
 
     def format_of(self, xid: Xid) -> str:
-        """The format of a Resource; ``""`` if it has none, or is not there."""
+        """Return the format of the Resource ``xid``, or ``""`` if it has no format or does not exist."""

@@ -1,4 +1,4 @@
-"""A registry behind its API, as the command line and replication use it."""
+"""Use a registry over HTTP through the interface of ``client.registry``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LISTS: Final = {"schemas": "/schemagroups", "messages": "/messagecatalog?limit=
 
 
 class RemoteRegistry:
-    """A registry behind its API, as ``registry.Registry`` says."""
+    """A registry that is used over HTTP. It implements ``registry.Registry``."""
 
     partial: Final = False
 
@@ -52,7 +52,7 @@ class RemoteRegistry:
         return self._url
 
     def bases(self) -> Mapping[str, str]:
-        """Return the URLs of the CNCF drafts' APIs of a Signalbook."""
+        """Return the URLs of the CNCF APIs by type of Resource. Only Signalbook servers have them."""
         apis = URI_APIS.items()
         return {kind: self.url + path for kind, path in apis if self._client.offers(f"{path}{_LISTS[kind]}")}
 
@@ -71,7 +71,7 @@ class RemoteRegistry:
             raise _explain_read_error(error) from None
 
     def members(self, collection: Xid, *, deep: bool, page: int = PAGE) -> Iterator[tuple[str, JSONObject]]:
-        """Yield members, a page at a time."""
+        """Yield the ids and bodies of the members, loading a page at a time; nothing if the collection is missing."""
         kind = {Kind.GROUPS: Kind.GROUP, Kind.RESOURCES: Kind.RESOURCE}.get(collection.kind, Kind.VERSION)
         try:
             yield from self._client.items(collection, limit=page, **_choose_flags(kind, deep=deep))
@@ -86,7 +86,7 @@ class RemoteRegistry:
     def items(
         self, xid: Xid, *, limit: int | None = None, **flags: Unpack[ReadFlags]
     ) -> Iterator[tuple[str, JSONObject]]:
-        """Yield items, a page at a time."""
+        """Return an iterator over at most ``limit`` members, loading a page at a time."""
         page = _ITEMS if limit is None else min(_ITEMS, limit)
         return islice(self._client.items(xid, limit=page, **flags), limit)
 
@@ -102,13 +102,16 @@ class RemoteRegistry:
     def patch_reviewed(
         self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = (), strict: bool = False
     ) -> tuple[Finding, ...]:
-        """Patch after asking the server for findings, which answers to writes do not contain."""
+        """Check the write on the server to get its findings, then write. Answers to writes contain no findings."""
         findings = self._review(target, body, ignore, strict=strict).findings
         self.patch(target, body, ignore=ignore)
         return findings
 
     def _review(self, target: Xid, body: JSONObject, ignore: Sequence[str], *, strict: bool) -> Verdict:
-        """Check a PATCH on the server; an empty verdict if it has no API for that. Raises ``Refusal`` if ``strict``."""
+        """Return the server's verdict on a PATCH, or an empty verdict if the server cannot check writes.
+
+        With ``strict``, findings or a server that cannot check raise ``Refusal``.
+        """
         try:
             verdict = self._client.check("PATCH", target, body, ignore=["epoch", *ignore])
         except NotFound:
@@ -145,23 +148,23 @@ class RemoteRegistry:
 
     @contextmanager
     def consistent(self) -> Iterator[Registry]:
-        """The same registry: a server cannot be asked to stand still."""
+        """Yield this registry itself, because a server cannot keep its content unchanged for a client."""
         yield self
 
     @contextmanager
     def trying(self) -> Iterator[Registry]:
-        """The same registry, which is sent nothing but questions."""
+        """Yield a registry that only checks writes on the server and never makes them."""
         yield _Trial(self._client)
 
     @contextmanager
     def checking(self) -> Iterator[WriteChecks]:
-        """The server, asked write by write: it forgets each before the next."""
+        """Yield checks by the server. Each write is checked alone: earlier writes do not count for later checks."""
         yield RemoteChecks(self._client)
 
     def position(self) -> int:
         try:
             return self._client.last_event()
-        # A server that knows nothing of a feed may have a page there instead of 404.
+        # A server without a change feed may return a web page there instead of 404.
         except (NotFound, BadResponse) as error:
             raise NoHistory(
                 f"{self.url} has no change feed to follow: copy it every so many seconds ({error})"
@@ -187,7 +190,10 @@ class RemoteRegistry:
         self._client.wait_for_event(after, seconds)
 
     def hides(self, xid: Xid) -> bool:
-        """Return True if ``xid`` is hidden. Only a Signalbook can tell; others seem not to have hidden entities."""
+        """Return True if the server says that this client may not read ``xid``.
+
+        Only Signalbook servers report rights. For other servers, False is returned.
+        """
         caller = self._find_caller(xid)
         return bool(caller.get("restricted")) and "read" not in caller["may"]
 
@@ -203,7 +209,7 @@ class RemoteRegistry:
 
 
 class _Trial(RemoteRegistry):
-    """A registry whose server is asked what it would say to a write, if it has that API."""
+    """A remote registry whose writes are only checked by the server, if it has the API for that."""
 
     _asked = False
 
@@ -213,7 +219,10 @@ class _Trial(RemoteRegistry):
     def patch_reviewed(
         self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = (), strict: bool = False
     ) -> tuple[Finding, ...]:
-        """Check a patch. Of several writes only the first can be checked: the server forgets each."""
+        """Check a PATCH and return its findings. Raises like a write that the server refuses.
+
+        Only the first write is checked. A later one may depend on it, and the server does not keep checked writes.
+        """
         was_asked, self._asked = self._asked, True
         if was_asked:
             return ()
@@ -223,12 +232,12 @@ class _Trial(RemoteRegistry):
         return verdict.findings
 
     def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> Xid:
-        """Raise ``NotImplementedError``: no version is added here that could be named. Use ``checking``."""
+        """Raise ``NotImplementedError``, because there is no new Version whose xid could be returned."""
         raise NotImplementedError("a trial adds no Version; ask checking().version")
 
 
 class RemoteChecks:
-    """Questions to a server, as ``registry.WriteChecks`` says."""
+    """Checks of writes by a server. It implements ``registry.WriteChecks``."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -248,7 +257,7 @@ class RemoteChecks:
 
 
 def _choose_flags(kind: Kind, *, deep: bool) -> ReadFlags:
-    """A Version always comes with its document."""
+    """Return the request flags for reading an entity of this ``kind``. A Version always includes its document."""
     flags: ReadFlags = {"doc": True, "binary": True}
     if kind is Kind.REGISTRY:
         flags["inline"] = ["capabilities"]
@@ -260,7 +269,7 @@ def _choose_flags(kind: Kind, *, deep: bool) -> ReadFlags:
 
 
 def _explain_read_error(error: ClientError) -> Exception:
-    """Return the error for a failed read: too large, or the original one."""
+    """Return the error to raise for a failed read: ``TooLarge`` if the response was too large, else ``error``."""
     if isinstance(error, BadResponse) and "larger than" in str(error):
         return TooLarge(str(error))
     if isinstance(error, Refused) and error.code == "too_large":
@@ -269,7 +278,10 @@ def _explain_read_error(error: ClientError) -> Exception:
 
 
 def _explain_write_error(error: Refused) -> Exception:
-    """Return the error for a failed write: rejected for good, or to be repeated."""
+    """Return the error to raise for a failed write.
+
+    ``Unreachable`` means that the server is busy and the write may be repeated, ``Refusal`` that it was rejected.
+    """
     if error.status in _BUSY:
         return Unreachable(str(error))
     return Refusal(str(error), status=error.status, subject=error.subject, faults=error.faults)

@@ -1,4 +1,4 @@
-"""Responses: what is taken from them, and the errors they are (core/http.md "Error Processing")."""
+"""Read responses of servers, and turn error responses into exceptions (core/http.md "Error Processing")."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _HEADER_PREFIX: Final = "xregistry-"
 _SEND: Final = "Send an API token or a JWT: --token, SIGNALBOOK_TOKEN, or ${NAME}@ before the host in the URL"
 _IN_THE_URL: Final = "Send an API token or a JWT: ${NAME}@ before the host in its URL, with the token in that variable"
 _METADATA: Final = "resource_metadata"
-"""A challenge has it where an issuer makes tokens for the registry (RFC 9728)."""
+"""The parameter of ``WWW-Authenticate`` that shows that the registry accepts tokens of an issuer (RFC 9728)."""
 
 
 class ClientError(SignalbookError):
-    """A request that brought no response to use; the message is fit to show a person."""
+    """The error for a request without a usable response. The message can be shown to users."""
 
 
 class Unreachable(ClientError):
-    """The server cannot be reached, or did not answer in time."""
+    """The error for a server that cannot be reached, or did not answer in time."""
 
 
 class BadResponse(ClientError):
@@ -38,14 +38,14 @@ class BadResponse(ClientError):
 
 
 class TooLong(BadResponse):
-    """A response has more bytes than are taken."""
+    """The error for a response that is larger than the client accepts."""
 
 
 class Refused(ClientError):
     """The server answered with an error (core/spec.md "Error Processing").
 
-    ``code`` is the error's name (``unknown_attribute``; ``""`` if the server gave none), or its number in Confluent's
-    API (``40401``), ``subject`` the xid or path it is about, ``faults`` every single fault, if the server names them.
+    ``code`` is the error's name (such as ``unknown_attribute``), its number in Confluent's API (such as ``40401``), or
+    ``""``. ``subject`` is the xid or path that the error is about. ``faults`` are the findings, if the server sent any.
     """
 
     def __init__(self, status: int, body: JSONObject) -> None:
@@ -59,9 +59,9 @@ class Refused(ClientError):
 
 
 class NotAuthenticated(Refused):
-    """The server needs credentials, or does not take those that were sent (401).
+    """The server needs credentials, or rejected the credentials that were sent (401).
 
-    ``advice`` says how to send others, by the ways there are.
+    ``advice`` tells users how to send credentials.
     """
 
     advice = ""
@@ -71,14 +71,15 @@ class NotAuthenticated(Refused):
 
 
 class NotFound(Refused):
-    """There is no such entity or API (404)."""
+    """The entity or the API does not exist on the server (404)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A Resource's or Version's document. ``url`` is where it is if the registry does not keep it.
+    """The document of a Resource or Version.
 
-    ``attributes`` are the ``xRegistry-`` headers, decoded, names in lower case without the prefix.
+    ``url`` is its location if the registry does not store the document, else None. ``attributes`` are the decoded
+    ``xRegistry-`` headers, with names in lower case without the prefix.
     """
 
     content: bytes
@@ -88,7 +89,7 @@ class Document:
 
 
 def document(response: httpx.Response) -> Document:
-    """The document that ``response`` carries, or says where to find."""
+    """Return the document in ``response``, or its URL if the registry does not store the document."""
     names = {name: value for name, value in response.headers.items() if name.startswith(_HEADER_PREFIX)}
     return Document(
         content=response.content,
@@ -99,12 +100,12 @@ def document(response: httpx.Response) -> Document:
 
 
 def check_response(response: httpx.Response, *, by_url: bool = False) -> httpx.Response:
-    """``response`` if it is a success. Raises ``Refused``, ``NotFound``, ``BadResponse``.
+    """Return ``response`` if it is a success. Raises ``Refused`` (or a subclass) or ``BadResponse`` otherwise.
 
-    ``by_url`` is whether credentials can be in the URL alone, as of programs that work by themselves.
+    ``by_url`` is True if the caller takes credentials only from the URL. The advice in errors depends on it.
     """
     status = response.status_code
-    # 303 says where a document is that the registry does not keep (R157).
+    # 303 gives the location of a document that the registry does not store (R157).
     if response.is_success or status == HTTPStatus.SEE_OTHER:
         return response
     if status < HTTPStatus.BAD_REQUEST:
@@ -129,7 +130,10 @@ _ERRORS: Final[Mapping[int, type[Refused]]] = {
 
 
 def parse_object(response: httpx.Response, *, parts: Parts | None = None) -> JSONObject:
-    """Return the JSON object in ``response``; what it has of ``parts`` are these. Raises ``BadResponse``."""
+    """Return the JSON object in ``response``. Raises ``BadResponse`` for anything else.
+
+    With ``parts``, parts that equal those of an earlier document are the same Python objects.
+    """
     value = _parse(response, "this is no registry", parts)
     if not isinstance(value, dict):
         raise BadResponse(f"{response.url}: this is no registry: it answers without a JSON object")
@@ -137,9 +141,9 @@ def parse_object(response: httpx.Response, *, parts: Parts | None = None) -> JSO
 
 
 def parse_objects(response: httpx.Response, item_name: str) -> list[JSONObject]:
-    """Return the JSON objects listed in ``response``; ``item_name`` they are is said in errors.
+    """Return the list of JSON objects in ``response``. Raises ``BadResponse`` for anything else.
 
-    Raises ``BadResponse``.
+    ``item_name`` is the plural name of the objects in error messages.
     """
     value = _parse(response, f"these are no {item_name}")
     if not isinstance(value, list) or not all(isinstance(member, dict) for member in value):
@@ -166,11 +170,11 @@ _TLS_ADVICE: Final = {
     "WRONG_VERSION_NUMBER": "it speaks HTTP, not HTTPS: use http:// in the URL, or give it a certificate (--tls-cert)",
     "RECORD_LAYER_FAILURE": "it speaks HTTP, not HTTPS: use http:// in the URL, or give it a certificate (--tls-cert)",
 }
-"""What to do, by what OpenSSL says."""
+"""The advice for users, by a part of OpenSSL's error message."""
 
 
 def explain_unreachable(base_url: str, error: httpx.HTTPError) -> str:
-    """Return the error for people about a failed connection."""
+    """Return a message for users that explains why the server at ``base_url`` could not be reached."""
     if isinstance(error, httpx.TimeoutException):
         return f"the server at {base_url} did not answer in time"
     reason = str(error) or type(error).__name__
@@ -179,7 +183,10 @@ def explain_unreachable(base_url: str, error: httpx.HTTPError) -> str:
 
 
 def retry_after(response: httpx.Response, otherwise: float) -> float:
-    """Seconds to wait before the next attempt (RFC9110 10.2.3); dates are not understood."""
+    """Return the seconds to wait before the next attempt, from the header ``Retry-After`` (RFC9110 10.2.3).
+
+    Return ``otherwise`` if the header is missing or has a date.
+    """
     text = response.headers.get("retry-after", "")
     return min(float(text), _LONGEST_PAUSE) if text.isdigit() else otherwise
 
@@ -193,7 +200,10 @@ def _find_phrase(status: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Events:
-    """CloudEvents in the order of their commits, the ``position`` they reach to, and whether there are ``more`` now."""
+    """A page of a change feed: CloudEvents in commit order.
+
+    ``position`` is where the next page begins. ``more`` is True if the server already has more events.
+    """
 
     events: tuple[JSONObject, ...]
     position: int

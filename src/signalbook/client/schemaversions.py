@@ -1,4 +1,4 @@
-"""Versions of subjects as registries with Confluent's API show them."""
+"""Read the versions of subjects that registries with Confluent's API return."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _OF_REFERENCES: Final = {"name": str, "subject": str, "version": int}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaVersion:
-    """A version of a subject; ``body`` is its schema as it is registered. ``deleted`` is None where that is unknown.
+    """A version of a subject.
 
-    ``guid`` is empty where registries have none.
+    ``body`` is the body of the request that registers the schema. ``deleted`` is True for a soft-deleted version, and
+    None if unknown. ``guid`` is ``""`` if the registry has no GUIDs.
     """
 
     subject: str
@@ -32,7 +33,10 @@ class SchemaVersion:
 
     @classmethod
     def from_json(cls, value: JSON, deleted: bool | None) -> Self:
-        """Read what a registry answers. Raises ``BadResponse``."""
+        """Read a version from a registry's answer. Raises ``BadResponse``.
+
+        ``deleted`` is used unless the answer marks the version as deleted.
+        """
         members: dict[str, Any] = value if isinstance(value, dict) else {}
         subject, version, schemaid = members.get("subject"), members.get("version"), members.get("id")
         if not isinstance(subject, str) or not subject or not isinstance(members.get("schema"), str):
@@ -49,17 +53,17 @@ class SchemaVersion:
 
     @property
     def text(self) -> str:
-        """The schema."""
+        """The text of the schema."""
         return str(self.body["schema"])
 
     @property
     def type(self) -> str:
-        """The type of the schema."""
+        """The type of the schema: ``AVRO``, ``JSON`` or ``PROTOBUF``."""
         return str(self.body.get("schemaType", "AVRO"))
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """The references of the schema."""
+        """The schemas of other subjects that this schema refers to."""
         return tuple(
             Reference(name=reference["name"], subject=reference["subject"], version=reference["version"])
             for reference in self.body.get("references", ())
@@ -67,10 +71,10 @@ class SchemaVersion:
 
     @property
     def content(self) -> bytes:
-        """A digest of the schema with all that makes it another one, by which two registries are compared."""
+        """A digest of the schema, its type, references, metadata and rules. Equal digests mean equal content."""
         text: JSON = self.text.strip()
         if self.type != "PROTOBUF":
-            # Registries lay the same JSON out in different ways.
+            # Registries format the same JSON in different ways.
             with suppress(JSONError):
                 text = parse_json(self.text, max_depth=_MAX_JSON_DEPTH)
         rest = [self.body.get(name) for name in ("references", "metadata", "ruleSet")]
@@ -78,7 +82,7 @@ class SchemaVersion:
 
 
 def is_number(value: JSON) -> TypeGuard[int]:
-    """Return True if ``value`` can be the number of a version, or an id."""
+    """Return True if ``value`` can be the number of a version or the id of a schema."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < _HIGHEST
 
 

@@ -1,4 +1,4 @@
-"""HTTP: paths, flags and headers of requests; sizes bounded, safe requests tried again, pages followed, a cache."""
+"""Send HTTP requests to a registry: build paths and flags, limit sizes, retry, follow pages, and cache responses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CACHED_STATUSES: Final = (httpx.codes.OK, httpx.codes.SEE_OTHER)
 
 
 class ResponseCache:
-    """Responses to GET by URL, up to ``limit`` bytes of them; those used longest ago go first."""
+    """A cache of responses to GET by URL. Above ``limit`` bytes, the least recently used responses are dropped."""
 
     def __init__(self, *, limit: int = 16 << 20) -> None:
         self._limit = limit
@@ -40,16 +40,16 @@ class ResponseCache:
         self._responses: dict[str, httpx.Response] = {}
 
     def ask(self, request: httpx.Request) -> None:
-        """Let ``request`` tell what is here."""
+        """Add the entity tag of the cached response to ``request``, so that the server can answer 304."""
         cached = self._responses.get(str(request.url))
         if request.method == "GET" and cached is not None:
             request.headers["If-None-Match"] = cached.headers["ETag"]
 
     def update(self, request: httpx.Request, response: httpx.Response) -> httpx.Response:
-        """The response to use: what was kept if it still holds, else ``response``, kept for the next time."""
+        """Return the cached response if the server answered 304, else ``response``, which is cached if possible."""
         url = str(request.url)
         if response.status_code == httpx.codes.NOT_MODIFIED and url in self._responses:
-            # Taken out and put back below: what was used last goes last.
+            # Remove the response here and add it again below, so that it becomes the most recently used one.
             response = self._take(url)
         elif request.method != "GET" or response.status_code not in _CACHED_STATUSES or not _find_tag(response):
             return response
@@ -71,7 +71,7 @@ class ResponseCache:
 
 
 def _find_tag(response: httpx.Response) -> str:
-    """Return the entity tag, if it is one that can be sent back."""
+    """Return the entity tag of ``response``, or ``""`` if it has none that can be sent in a request."""
     tag: str = response.headers.get("ETag", "")
     return tag if tag.isascii() and tag.isprintable() else ""
 
@@ -83,8 +83,9 @@ Query = Mapping[str, str | Sequence[str]]
 class ReadFlags(TypedDict, total=False):
     """Request flags of a read.
 
-    ``inline`` names what to inline, ``["*"]`` all. A ``filter`` is expressions that have to hold together, with commas
-    between them; one of several is enough. ``sort`` is for collections: an attribute, with ``=desc`` behind it or not.
+    ``inline`` lists what to inline; ``["*"]`` inlines everything. A ``filter`` is a comma-separated list of expressions
+    that must all be true; an entity has to match only one of several filters. ``sort`` names the attribute to sort a
+    collection by, optionally followed by ``=desc``. ``doc`` asks for document view, ``binary`` for base64 documents.
     """
 
     inline: Sequence[str]
@@ -95,7 +96,7 @@ class ReadFlags(TypedDict, total=False):
 
 
 def to_xid(target: Target) -> Xid:
-    """``target`` as an xid. Raises ``ClientError``."""
+    """Return ``target`` as an xid. Raises ``ClientError`` if it is not one."""
     try:
         return target if isinstance(target, Xid) else Xid.parse(target)
     except XidError as error:
@@ -103,14 +104,18 @@ def to_xid(target: Target) -> Xid:
 
 
 def path_of(target: Target, *, details: bool = True) -> str:
-    """The path of ``target``, with ``$details`` where that asks for metadata instead of a document (R153)."""
+    """Return the URL path of ``target`` below the registry's root.
+
+    With ``details``, the path of a Resource or Version ends with ``$details``, which requests its metadata instead of
+    its document (R153).
+    """
     xid = to_xid(target)
     suffix = "$details" if details and xid.kind in (Kind.RESOURCE, Kind.VERSION) else ""
     return quote(str(xid), safe="/:@~") + suffix
 
 
 def read_query(**flags: Unpack[ReadFlags]) -> dict[str, str | Sequence[str]]:
-    """The flags of a read."""
+    """Return the query parameters for the flags of a read."""
     query: dict[str, str | Sequence[str]] = {"inline": ",".join(flags["inline"])} if flags.get("inline") else {}
     filters = flags.get("filter", ())
     query |= {"filter": [filters] if isinstance(filters, str) else filters} if filters else {}
@@ -119,13 +124,16 @@ def read_query(**flags: Unpack[ReadFlags]) -> dict[str, str | Sequence[str]]:
 
 
 def write_query(*, ignore: Sequence[str] = (), setdefaultversionid: str | None = None) -> dict[str, str]:
-    """The flags of a write."""
+    """Return the query parameters for the flags of a write."""
     query = {"ignore": ",".join(dict.fromkeys(ignore))} if ignore else {}
     return query if setdefaultversionid is None else query | {"setdefaultversionid": setdefaultversionid}
 
 
 def query_string(query: Query) -> str:
-    """``query`` percent-encoded; a flag without a value stays bare, one with several is repeated."""
+    """Return ``query`` as a percent-encoded query string.
+
+    A parameter with an empty value has no ``=``. A parameter with several values is repeated.
+    """
     return "&".join(
         f"{name}={quote(value, safe='*,./')}" if value else name
         for name, values in query.items()
@@ -134,7 +142,7 @@ def query_string(query: Query) -> str:
 
 
 def quote_header(value: str | None) -> str:
-    """Return a value for an ``xRegistry-`` header (core/http.md "HTTP Header Values", R166)."""
+    """Return ``value`` encoded for an ``xRegistry-`` header; None becomes ``null`` (core/http.md, R166)."""
     return "null" if value is None else quote(value, safe="!#$&'()*+,/:;<=>?@[\\]^`{|}~-._")
 
 
@@ -145,10 +153,10 @@ _NEXT: Final = re.compile(r';\s*rel\s*=\s*"?next"?\s*(;|$)')
 
 
 class Transport:
-    """HTTP connections to the server whose registry's root is at ``base_url``. Raises as ``Client`` does.
+    """HTTP connections to the server of the registry at ``base_url``. Methods raise the same errors as ``Client``.
 
-    Credentials are those that ``credentials.find`` finds with ``token``, sent to that server alone. A user and a
-    password in that URL are no part of it from then on: it gets into messages, logs and copies.
+    Credentials come from ``credentials.find`` with ``token``, and are sent only to that server. The attribute
+    ``base_url`` has no user and password, because it appears in messages, logs and copies.
     """
 
     def __init__(
@@ -169,7 +177,7 @@ class Transport:
         self._attempts = attempts
         self._cache = ResponseCache()
         names = {"User-Agent": f"signalbook/{__version__}", **headers}
-        # Reading all certificates there are takes longer than most errands; without TLS none is needed.
+        # Loading the system's certificates takes longer than most requests. Without TLS, they are not needed.
         self._http = httpx.Client(
             auth=credentials.find(base_url, token),
             timeout=timeout,
@@ -191,9 +199,10 @@ class Transport:
         json: JSON = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        """The response to one request, of 2xx or 303. ``url`` is absolute, or a path below the root.
+        """Send a request and return the response, which has a status of 2xx or 303.
 
-        The body is ``content`` or, unless that is None, ``json`` as JSON.
+        ``url`` is absolute, or a path below the root. The body is ``json`` encoded as JSON or, if that is None,
+        ``content``.
         """
         if json is not None:
             content, headers = dump_json(json), {**(headers or {}), "Content-Type": "application/json"}
@@ -201,7 +210,7 @@ class Transport:
         target = f"{target}?{query_string(query)}" if query else target
         headers = {**outgoing(), **(headers or {})}
         request = self._http.build_request(method, target, content=content, headers=headers)
-        # A lost response does not say whether the request was carried out: what is not idempotent is sent once.
+        # If a response is lost, the request may have been carried out. So only idempotent requests are repeated.
         attempts = self._attempts if method in _IDEMPOTENT else 1
         for attempt in range(1, attempts):
             pause = self._try(request, _FIRST_PAUSE * 2**attempt)
@@ -211,20 +220,29 @@ class Transport:
         return self._send_once(request)
 
     def stream(self, url: str, *, query: Query | None = None) -> Iterator[bytes]:
-        """The body of the response to one GET as it comes, of any size. What follows a lost connection is an error."""
+        """Yield the body of the response to a GET in chunks. The size is not limited.
+
+        Raises ``Unreachable`` if the connection is lost before the end.
+        """
         with self._open(url, query or {}) as response:
             yield from response.iter_bytes()
 
     def lines(
         self, url: str, *, query: Query, headers: Mapping[str, str], timeout: float
     ) -> Generator[str, None, None]:
-        """The lines of a stream without end. Raises ``httpx.ReadTimeout`` when none comes for ``timeout`` seconds."""
+        """Yield the lines of an endless response.
+
+        Raises ``httpx.ReadTimeout`` if no data comes for ``timeout`` seconds.
+        """
         with self._open(url, query, endless=True, headers=headers, timeout=timeout) as response:
             yield from response.iter_lines()
 
     @contextmanager
     def _open(self, url: str, query: Query, *, endless: bool = False, **more: Any) -> Iterator[httpx.Response]:
-        """The response to one GET, to be read as it comes; if it is ``endless``, silence is no lost connection."""
+        """Yield the response to a GET, whose body the caller reads in chunks.
+
+        With ``endless``, a read timeout is passed on instead of being reported as a lost connection.
+        """
         target = f"{self.base_url}{url}" + (f"?{query_string(query)}" if query else "")
         try:
             with self._http.stream("GET", target, **more) as response:
@@ -237,7 +255,7 @@ class Transport:
             raise Unreachable(explain_unreachable(self.base_url, error)) from None
 
     def pages(self, url: str, *, query: Query | None = None) -> Iterator[httpx.Response]:
-        """The responses to GET of a list, page after page as they are asked for (pagination/spec.md)."""
+        """Yield the pages of the list at ``url`` as responses. Pages are loaded as needed (pagination/spec.md)."""
         seen: set[str] = set()
         while url:
             if url in seen:
@@ -248,9 +266,9 @@ class Transport:
             url, query = self._find_next_page(response), None
 
     def _find_next_page(self, response: httpx.Response) -> str:
-        """Return the URL of the page after ``response``, ``""`` behind the last one.
+        """Return the URL of the page after ``response``, or ``""`` if ``response`` is the last page.
 
-        It has to be on the same server.
+        Raises ``BadResponse`` if the next page is on another server.
         """
         for link in response.headers.get_list("link"):
             for url, parameters in _LINK.findall(link):
@@ -263,10 +281,10 @@ class Transport:
         return ""
 
     def _try(self, request: httpx.Request, pause: float) -> httpx.Response | float:
-        """The response, or how many seconds to wait before the next attempt."""
+        """Return the response, or the seconds to wait before the next attempt (by default ``pause``)."""
         try:
             response = self._receive(request)
-        # The server has the request and may be at work on it: sending it again would only add to its load.
+        # The server has the request and may still be working on it. Sending it again would only add to its load.
         except httpx.ReadTimeout as error:
             raise Unreachable(explain_unreachable(self.base_url, error)) from None
         except httpx.HTTPError:
@@ -293,7 +311,7 @@ class Transport:
                 chunks.append(chunk)
         finally:
             response.close()
-        # The content has been decoded above.
+        # ``iter_bytes`` has already decoded the content.
         headers = [(name, value) for name, value in response.headers.multi_items() if name != "content-encoding"]
         whole = httpx.Response(response.status_code, headers=headers, content=b"".join(chunks), request=request)
         return self._cache.update(request, whole)

@@ -1,6 +1,6 @@
-"""The Versions that the CNCF drafts name: by URI (A-27 to A-32, A-54, D-5), and by number (A-18, A-45, J-10).
+"""Find Versions for the CNCF APIs: by URI (A-27 to A-32, A-54, D-5), and by number (A-18, A-45, J-10).
 
-All are found by index. A Version with the attribute ``globaluri`` is stored with a digest of its URI. Any other has
+All lookups use an index. A Version with the attribute ``globaluri`` is stored with a digest of its URI. Any other has
 the URI that its ``authority`` and its path in a draft's API make. Every Version has its URLs in every API, whatever
 its URI is; these and those made of a path lead to it by their ends.
 """
@@ -55,7 +55,7 @@ class StoredEntity(Protocol):
 
 
 class EntityIndex(Protocol):
-    """The questions asked here of what is stored, as ``storage.base.Reader`` answers them."""
+    """The queries to the store that this module needs. ``storage.base.Reader`` implements them."""
 
     def get(self, xid: Xid) -> StoredEntity | None: ...
     def get_many(self, xids: Collection[Xid]) -> Mapping[Xid, StoredEntity]: ...
@@ -86,7 +86,7 @@ class UriBases:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The URLs of the drafts' APIs that show them."""
+        """The URLs of the CNCF APIs that show these Versions."""
         return tuple(f"{self.root}{mount}" for mount in MOUNTS[self.groups])
 
     def digests(self, uri: str) -> list[str]:
@@ -125,10 +125,11 @@ class UriBases:
 
 
 def find_by_uri(view: RegistryView, uri: str, bases: UriBases) -> Xid | None:
-    """The Version with this ``uri``, None if there is none.
+    """Return the Version with this ``uri``, or None if there is none.
 
-    Where a Version is, that one is meant, whatever another one claims (A-20, A-54). Of several that claim a URI, which
-    only old registries have, it is the one stored first, of those that the draft can show if there are any.
+    A Version whose URL is ``uri`` takes precedence over one that claims it as its ``globaluri`` (A-20, A-54). In old
+    registries several Versions may claim one URI: then the first stored one is returned, preferably one that the draft
+    can show.
     """
     place = bases.find_version(uri)
     if place is not None and view.exists(place):
@@ -150,7 +151,7 @@ def _find_composed(reader: EntityIndex, uris: Iterable[str], groups: str) -> dic
 
 
 def _compose_uri(version: StoredEntity) -> str:
-    """Return the URI made of an authority and a path, "" without an authority."""
+    """Return the URI made of the Version's authority and path, or ``""`` if it has no authority."""
     authority, path = authority_of(version.attributes), api_path(version.xid)
     return normal_uri(compose(authority, path, "")) if authority and path is not None else ""
 
@@ -158,7 +159,7 @@ def _compose_uri(version: StoredEntity) -> str:
 def find_taken_uri(
     reader: EntityIndex, claims: Mapping[Xid, Mapping[str, JSON]], bases: UriBases
 ) -> tuple[Xid, str, Xid] | None:
-    """A Version in ``claims`` that may not have its URI: which one, what URI, and whose that is; None if all may.
+    """Return a Version in ``claims`` that must not have its URI, that URI, and its owner, or None if all are allowed.
 
     ``claims`` are attributes of Versions as they are stored now; all are below the Group type of ``bases``. No two
     Versions have the same URI, nor does one have a URI that says where another one is or would be (A-20, A-21): in that

@@ -1,7 +1,7 @@
-"""Associations: which subject the keys or the values of a resource, a topic, have; and requests for them.
+"""Represent associations of a resource (a topic) with the subjects of its keys and values, and requests for them.
 
-A strong one belongs to its topic: it is frozen, made together with its schema, and the only one of its subject. Of weak
-ones a subject may have many.
+A strong association belongs to its topic: it is frozen, created together with its schema, and the only association of
+its subject. A subject may have many weak associations.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_ID_CHARS: Final = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A resource with associations: its ``name`` is unique in a ``namespace`` at one time, its ``id`` for ever."""
+    """A resource with associations. Its ``name`` is unique in its ``namespace``. Its ``id`` is never used again."""
 
     name: str
     namespace: str
@@ -45,7 +45,10 @@ class Resource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Association:
-    """The ``subject`` of one ``type`` of a resource. Instants are milliseconds since 1970."""
+    """The association of a ``subject`` with the keys or values (``type``) of a resource.
+
+    ``created`` and ``updated`` are in milliseconds since 1970.
+    """
 
     resource: Resource
     type: str
@@ -57,12 +60,12 @@ class Association:
 
     @property
     def frozen(self) -> bool:
-        """True if the association cannot change until its topic goes."""
+        """True if the association cannot change until its topic is deleted."""
         return self.lifecycle == STRONG
 
     def info(self) -> JSONObject:
         """Return the association without its resource."""
-        # Its lifecycle says whether it is frozen.
+        # ``frozen`` is left out, because it follows from the lifecycle.
         return {"subject": self.subject, "associationType": self.type, "lifecycle": self.lifecycle}
 
     def to_json(self) -> JSONObject:
@@ -102,13 +105,13 @@ class Association:
 
 
 def scope(*words: str) -> str:
-    """Words that are distinguished whatever is in them; those of one beginning follow one another."""
+    """Return one key for ``words``. Different words have different keys; equal first words give equal prefixes."""
     return "".join(f"{quote(word, safe='')}/" for word in words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A request to create, change or delete an association. None leaves a part open."""
+    """A request to create, change or delete an association. None means that the request does not state a part."""
 
     operation: str
     type: str
@@ -121,7 +124,7 @@ class Wanted:
 
 
 def read_resource(body: Mapping[str, JSON], *, trial: bool = False) -> Resource:
-    """The resource of a request; in a trial it needs no id yet. Raises 42212."""
+    """Return the resource in a request. With ``trial``, the id may be missing. Raises 42212."""
     for member in ("resourceName", "resourceNamespace"):
         if not _RESOURCE_NAME.fullmatch(_read_text(body, member)):
             raise invalid_association(member, "it has letters, digits, '_' and '-', at most 256 of them")
@@ -172,10 +175,10 @@ def _read_request(body: JSON, operation: str | None) -> Wanted:
 
 
 def complete(request: Wanted, own_subject: str, existing: Association | None) -> Wanted:
-    """Return what is wanted with all that it leaves open. Raises 42212 for what cannot be, whatever else exists.
+    """Return ``request`` with defaults for the parts that it does not state. Raises 42212 if it is contradictory.
 
-    A new association is STRONG with a schema and else WEAK, and one that exists stays what it is. The subject is
-    stated already; ``own_subject`` is the one that belongs to the resource alone.
+    By default a new association is STRONG if it has a schema, else WEAK. An ``existing`` one keeps its lifecycle.
+    ``own_subject`` is the name of the subject that only this resource may use.
     """
     if existing is None:
         if request.operation == "UPSERT" and request.schema is not None:
@@ -197,7 +200,7 @@ def complete(request: Wanted, own_subject: str, existing: Association | None) ->
 
 
 def check_change(existing: Association, request: Wanted) -> None:
-    """Raise 42212 if an association cannot become what is wanted: subject and lifecycle stay."""
+    """Raise 42212 if ``request`` would change a part of ``existing`` that cannot change, such as the subject."""
     if existing.subject != request.subject:
         raise invalid_association("subject", "subject of association cannot be changed")
     if request.frozen != existing.frozen:
@@ -212,7 +215,7 @@ def check_uniform(lifecycles: Mapping[str, str | None]) -> None:
 
 
 def is_same(existing: Association, request: Wanted) -> bool:
-    """Return True if an association is as wanted."""
+    """Return True if ``existing`` already has the requested subject and lifecycle."""
     return (existing.subject, existing.lifecycle) == (request.subject, request.lifecycle)
 
 

@@ -1,4 +1,4 @@
-"""Schemas as the Confluent-compatible API has them, and the Versions they are (docs/decisions/145-confluent-api.md)."""
+"""Convert schemas between the Confluent-compatible API and Versions (docs/decisions/145-confluent-api.md)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HIGHEST: Final = 2**31
 
 
 def schema_type(attributes: Mapping[str, JSON]) -> str | None:
-    """The ``schemaType`` of a Version with these attributes; None if its format is not one of the three."""
+    """Return the ``schemaType`` of a Version with these attributes, or None if Confluent's API lacks its format."""
     stated = attributes.get("format")
     return SCHEMA_TYPES.get(stated.partition("/")[0].lower()) if isinstance(stated, str) else None
 
@@ -45,7 +45,7 @@ def compute_content_key(attributes: Mapping[str, JSON], document: str | None) ->
 
 
 def guid(content: str) -> str:
-    """The ``guid`` of a content by its key: a UUID, the same in every registry that has it."""
+    """Return the ``guid`` for the content key ``content``. It is a UUID, equal in every registry with this content."""
     return str(UUID(hex=content[:_GUID_DIGITS]))
 
 
@@ -83,9 +83,9 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaBody:
-    """A schema as a client sends it. ``text`` is what is stored; ``attributes`` are the Version's beside its format.
+    """A schema in a request. ``text`` is the text to store, and ``type`` is AVRO, JSON or PROTOBUF.
 
-    ``stated`` is the format that a JSON Schema names itself.
+    ``stated`` is the format that the text of a JSON Schema states, or None.
     """
 
     text: str
@@ -106,7 +106,7 @@ class SchemaBody:
 
     @property
     def default_format(self) -> str:
-        """The format of documents that say nothing about it."""
+        """The format of a schema of this type whose text does not state a format."""
         return _DEFAULT_FORMATS[self.type]
 
     def format(self, before: str | None = None) -> str:
@@ -135,7 +135,7 @@ class SchemaBody:
 
 
 def read_stored_references(attributes: Mapping[str, JSON]) -> list[Reference]:
-    """Return the references of a Version, as far as its attribute has them in the form of this API."""
+    """Return the references of a Version that have the form of this API. Other references are left out."""
     stated = attributes.get("references")
     references = []
     for reference in stated[:MAX_REFERENCES] if isinstance(stated, list) else ():
@@ -147,8 +147,8 @@ def read_stored_references(attributes: Mapping[str, JSON]) -> list[Reference]:
 
 
 def find_reference_targets(attributes: Mapping[str, JSON]) -> dict[str, Xid]:
-    """Return the xids of the Versions that a Version refers to, by the names that its document has for them."""
-    return dict(reversed(list_linked_references(attributes)))  # the first of two with one name counts
+    """Return the xids of the Versions that a Version refers to, by the names that its document uses for them."""
+    return dict(reversed(list_linked_references(attributes)))  # if two have the same name, the first one is used
 
 
 def list_linked_references(attributes: Mapping[str, JSON]) -> list[tuple[str, Xid]]:
@@ -174,7 +174,7 @@ def list_linked_references(attributes: Mapping[str, JSON]) -> list[tuple[str, Xi
 
 
 def read_schema(body: Mapping[str, Any], layout: Layout = "one") -> SchemaBody:
-    """The schema in a request. Raises ``ConfluentError``: 42201, 42202, 42210."""
+    """Return the schema in the body of a request. Raises ``ConfluentError`` (42201, 42202, 42210)."""
     kind = body.get("schemaType") or "AVRO"
     if not isinstance(kind, str) or kind not in _DEFAULT_FORMATS:
         raise invalid_schema(f"no schemas of type {kind!r} are known; there are AVRO, JSON and PROTOBUF")
@@ -201,13 +201,13 @@ def read_schema(body: Mapping[str, Any], layout: Layout = "one") -> SchemaBody:
 
 
 def propagate_tags(body: SchemaBody, tags: Sequence[Tagged], layout: Layout) -> SchemaBody:
-    """Return ``body`` with these tags of the previous version added. Raises 42201 where a tagged field is gone."""
+    """Return ``body`` with the ``tags`` of the previous version. Raises 42201 if a tagged field no longer exists."""
     text = with_tags(body.text, body.type, tags, ())
     return replace(body, text=canonical_text(text, body.type, layout)[0])
 
 
 def states_format(text: str, kind: str) -> bool:
-    """Return True if the text of a stored schema says by itself in which version of its format it is.
+    """Return True if the text of a stored schema states the version of its format.
 
     Protobuf without ``syntax`` is proto2. A JSON Schema without ``$schema`` does not say its draft.
     """
@@ -217,7 +217,7 @@ def states_format(text: str, kind: str) -> bool:
 def canonical_text(text: str, kind: str, layout: Layout) -> tuple[str, str | None]:
     """Return the text to store, and the format that it states.
 
-    Clients lay the same JSON out in different ways, which makes no other schema. Numbers keep their value.
+    Clients format the same JSON in different ways, so it is rewritten in one ``layout``. Numbers keep their value.
     """
     if kind == "PROTOBUF":
         return text.strip() + "\n", None
@@ -276,7 +276,7 @@ def _parse_number(body: Mapping[str, Any], name: str) -> int | None:
 
 
 def render_text(document: bytes, format: str) -> str:
-    """Return the text of a schema that any API has stored: of one sent as a JSON string what is in the string."""
+    """Return the text of a stored schema. A Protobuf schema that was stored as a JSON string is decoded."""
     if format.lower().startswith("protobuf") and document.startswith(b'"'):
         try:
             value = parse_untrusted_json(document)

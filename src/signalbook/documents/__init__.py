@@ -1,4 +1,4 @@
-"""Registry documents as text: reading JSON and YAML strictly, repairing damaged JSON on request, writing both."""
+"""Read registry documents from JSON and YAML, repair damaged ones on request, and write documents."""
 
 from signalbook.documents.errors import DocumentError, Repair
 from signalbook.documents.importing import (

@@ -1,4 +1,4 @@
-"""Repairs of entities of older drafts: endpoints, message groups, messages, schemas; their references and timestamps.
+"""Repair entities of older drafts: endpoints, message groups, messages and schemas, with references and timestamps.
 
 Every change is reported (domain G-4, F-57, F-58, I-3 to I-7, L-2, L-4, L-5, L-30, L-33).
 """
@@ -17,9 +17,10 @@ from signalbook.values import JSON, JSONObject, parse_timestamp
 
 @dataclass(slots=True, kw_only=True)
 class RepairedObject:
-    """An entity at ``xid``, or an object ``within`` it, and what was repaired in the document so far.
+    """An entity that is being repaired, or an object in it.
 
-    ``rules`` are those of the repairs to this entity; the objects within it share them.
+    ``within`` is the path of the object in the entity ``xid`` (``""`` for the entity). ``log`` collects the repairs of
+    the whole document, ``rules`` the rules of the repairs to this entity and the objects in it.
     """
 
     xid: str
@@ -29,20 +30,20 @@ class RepairedObject:
     rules: list[str] = field(default_factory=list)
 
     def report(self, name: str, message: str, rule: str) -> None:
-        """Report that ``message`` was done to the attribute ``name``."""
+        """Record the repair of the attribute ``name`` that ``message`` describes."""
         path = f"{self.within}{name}"
         self.log.append(Repair(path=f"{self.xid}#{path}" if path else self.xid, message=message, rule=rule))
         self.rules.append(rule)
 
     def member(self, name: str) -> RepairedObject | None:
-        """The object at ``name``, if there is one."""
+        """Return the object at ``name``, or None if there is no object."""
         body = self.body.get(name)
         if not isinstance(body, dict):
             return None
         return RepairedObject(xid=self.xid, body=body, log=self.log, within=f"{self.within}{name}.", rules=self.rules)
 
     def members(self) -> Iterator[RepairedObject]:
-        """Every object that is a value here."""
+        """Yield every member that is an object."""
         for name in list(self.body):
             item = self.member(name)
             if item is not None:
@@ -63,27 +64,27 @@ class RepairedObject:
                 yield item
 
     def rename(self, old: str, new: str, rule: str) -> None:
-        """Give the value of ``old`` to ``new``. Where both say different things nothing is done: it will be refused."""
-        # Where both say different things nobody knows which one is meant: the registry refuses the document, and a
-        # person decides.
+        """Rename the member ``old`` to ``new``, unless both exist with different values."""
+        # If both exist with different values, it is unknown which value is right. Then the registry refuses the
+        # document, and a person has to decide.
         if old in self.body and self.body.get(new) in (None, self.body[old]):
             self.body[new] = self.body.pop(old)
             self.report(old, f"renamed to {new}", rule)
 
     def change(self, name: str, value: JSON, message: str, rule: str) -> None:
-        """Put ``value`` at ``name``, reported with ``message``."""
+        """Set the member ``name`` to ``value``, and report the change with ``message``."""
         if self.body.get(name) != value:
             self.body[name] = value
             self.report(name, message, rule)
 
     def drop(self, name: str, why: str, rule: str) -> None:
-        """Leave ``name`` out, if it is there."""
+        """Remove the member ``name`` if it exists, and report ``why``."""
         if name in self.body:
             del self.body[name]
             self.report(name, f"left out: {why}", rule)
 
     def move(self, name: str, inner: str, new: str, rule: str) -> None:
-        """Give the value of ``name`` to the member ``new`` of the object ``inner``, which is made if it is missing."""
+        """Move the member ``name`` to the member ``new`` of the object ``inner``, which is created if it is missing."""
         target = self.body.setdefault(inner, {}) if name in self.body else None
         if isinstance(target, dict) and target.get(new) in (None, self.body[name]):
             target[new] = self.body.pop(name)
@@ -91,7 +92,7 @@ class RepairedObject:
 
 
 def repair_documentation(entity: RepairedObject) -> None:
-    """Put the only URL of an object at ``documentation``, which is a URL; leave any other object out."""
+    """Replace an object in ``documentation`` by the only URL in it, or remove the object if it has not exactly one."""
     stated = entity.body.get("documentation")
     if not isinstance(stated, dict):
         return
@@ -108,7 +109,7 @@ _IN_DEPRECATED: Final = ("effective", "removal")
 
 
 def repair_timestamps(entity: RepairedObject) -> None:
-    """``createdat``, ``modifiedat`` and the dates of ``deprecated``; what is no date is left out."""
+    """Repair ``createdat``, ``modifiedat`` and the dates in ``deprecated``. Values that are not dates are removed."""
     for old, new in _OLD_STAMPS.items():
         entity.rename(old, new, "I-6")
     for name in ("createdat", "modifiedat"):
@@ -120,7 +121,7 @@ def repair_timestamps(entity: RepairedObject) -> None:
 
 
 def repair_timestamp(entity: RepairedObject, name: str) -> None:
-    """Leave ``name`` out if it is no timestamp."""
+    """Remove the member ``name`` if it is a text but not a timestamp."""
     text = entity.body.get(name)
     if not isinstance(text, str):
         return
@@ -145,18 +146,24 @@ _MAX_ID_CHARS: Final = 128
 
 
 def modernise_reference(text: str) -> str:
-    """Return ``text`` with today's names, as an xid if it points into its own document; anything else as it is."""
+    """Return a reference with current names of collections, as an xid.
+
+    A text that does not point to an entity of its own document is returned unchanged.
+    """
     path, mark, fragment = text.removeprefix("#").partition("#")
     if not path.startswith("/"):
         return text
     segments = [segment.replace("~1", "/").replace("~0", "~") for segment in path[1:].split("/")]
     renamed = _rename_segments(segments)
-    # The fragment points into the document of the schema, whose names are its own.
+    # The fragment points into the document of the schema, whose names must not change.
     return f"/{'/'.join(renamed)}{mark}{fragment}" if renamed[0] in _GROUP_COLLECTIONS else text
 
 
 def make_legal_id(id: str) -> str:
-    """``id`` with an underscore for every character that no id has, and in front where it cannot begin so (L-4)."""
+    """Return ``id`` with underscores in place of characters that ids must not have (L-4).
+
+    An underscore is put in front if an id must not begin with the first character.
+    """
     legal = _FORBIDDEN.sub("_", id)
     return (legal if re.match(r"\w", legal) else f"_{legal}")[:_MAX_ID_CHARS]
 
@@ -172,7 +179,7 @@ def _rename_segments(segments: Sequence[str]) -> list[str]:
 
 
 def _make_legal_link(segment: str) -> str:
-    """An id in a reference may have a pointer into the schema behind a colon; both keep to the same characters."""
+    """Return an id in a reference with legal characters. It may have a colon and a pointer into the schema."""
     return make_legal_id(segment) if segment else segment
 
 
@@ -181,7 +188,7 @@ _DAMAGED: Final = re.compile(r"(.+)version", re.DOTALL)
 
 
 def repair_schema(entity: RepairedObject) -> None:
-    """The attributes of a schema, its Versions apart, and what those have of it."""
+    """Repair the attributes of a schema, and the ``format`` of its Versions, which depends on the schema."""
     repair_schema_version(entity)
     shared = entity.body.get("format")
     for version in entity.entities("versions"):
@@ -194,7 +201,10 @@ def repair_schema(entity: RepairedObject) -> None:
 
 
 def _unify_formats(schema: RepairedObject) -> None:
-    """Remove the version from ``format`` if the Versions of a schema differ in that alone: all need the same (G-4)."""
+    """Remove the version number from ``format`` if the formats of a schema's Versions differ only in that number.
+
+    All Versions of a schema must have the same format (G-4).
+    """
     entities = [schema, *schema.entities("versions")]
     stated = {stated for entity in entities if isinstance(stated := entity.body.get("format"), str)}
     names = {text.partition("/")[0].lower() for text in stated}
@@ -207,20 +217,20 @@ def _unify_formats(schema: RepairedObject) -> None:
 
 
 def repair_schema_version(entity: RepairedObject) -> None:
-    """The attributes of a Version of a schema, or those of a schema's default Version."""
+    """Repair the attributes of a Version of a schema, or the attributes of the default Version in a schema."""
     entity.rename("schemauri", "schemaurl", "I-7")
     entity.rename("schemaformat", "format", "I-6")
     repair_protobuf(entity, "schema", entity.body.get("format"))
 
 
 def repair_protobuf(entity: RepairedObject, name: str, format: JSON) -> None:
-    """Protobuf text that ends in one brace too many (L-33)."""
+    """Remove the last brace of a Protobuf text if there is one brace too many (L-33)."""
     text = entity.body.get(name)
     if not isinstance(text, str) or not str(format).lower().startswith("protobuf"):
         return
     code = _NO_CODE.sub("", text)
-    # Exactly one too many, at the very end, not in a comment or string: anything else is damage that may be meant
-    # otherwise.
+    # Repair only exactly one surplus brace at the very end, outside comments and strings. The intention behind any
+    # other damage is unknown.
     if code.count("}") == code.count("{") + 1 and text.rstrip().endswith("}"):
         entity.change(name, text.rstrip()[:-1].rstrip() + "\n", "took away the surplus } at its end", "L-33")
 
@@ -240,7 +250,7 @@ _REFERENCES: Final = ("dataschemauri", "dataschemaxid", "basemessage", "basemess
 
 
 def repair_endpoint(entity: RepairedObject) -> None:
-    """The attributes of an endpoint, its messages apart."""
+    """Repair the attributes of an endpoint, without its messages."""
     if isinstance(entity.body.get("usage"), str):
         entity.change("usage", [entity.body["usage"]], "made an array of it", "I-6")
     entity.rename("definitionGroups", "messagegroups", "I-6")
@@ -271,7 +281,7 @@ def repair_selectors(entity: RepairedObject) -> None:
 
 
 def repair_message(entity: RepairedObject) -> None:
-    """The attributes of a message, or of one of its Versions."""
+    """Repair the attributes of a message, or of one of its Versions."""
     if _convert_cross_reference(entity):
         return
     for old, new in _SCHEMA_NAMES.items():
@@ -292,19 +302,22 @@ def repair_message(entity: RepairedObject) -> None:
 
 
 def repair_reference(entity: RepairedObject, name: str) -> None:
-    """A reference to an entity, in today's names and as an xid."""
+    """Replace the reference in the member ``name`` by an xid with current names."""
     text = entity.body.get(name)
     if isinstance(text, str):
         entity.change(name, modernise_reference(text), f"was {text}", "I-3" if text.startswith("#/") else "L-5")
 
 
 def _convert_cross_reference(entity: RepairedObject) -> bool:
-    """A message that only points to another one by ``uri`` shows it through ``meta.xref`` today (F-58, L-27)."""
+    """Convert a message that refers to another message by ``uri`` to a Resource with ``meta.xref`` (F-58, L-27).
+
+    Return True if the message was converted.
+    """
     uri = entity.body.get("uri")
     target = modernise_reference(uri) if isinstance(uri, str) else ""
     if not target.startswith(("/messagegroups/", "/endpoints/")):
         return False
-    # A Resource with ``xref`` has no attributes of its own: what stands beside it would be refused.
+    # The registry refuses other attributes in a Resource with ``xref``, so they are removed.
     id_attribute = {name: entity.body[name] for name in ("messageid",) if name in entity.body}
     entity.body.clear()
     entity.body.update(id_attribute, meta={"xref": target})
@@ -313,7 +326,7 @@ def _convert_cross_reference(entity: RepairedObject) -> bool:
 
 
 def _spread_config(entity: RepairedObject) -> None:
-    """``config`` of 2023: protocol, addresses and options in one object."""
+    """Move the members of ``config`` to ``protocol`` and ``protocoloptions``. Documents of 2023 have ``config``."""
     config = entity.body.pop("config", None)
     if not isinstance(config, dict):
         if config is not None:
@@ -332,7 +345,7 @@ def _spread_config(entity: RepairedObject) -> None:
 
 
 def _repair_addresses(entity: RepairedObject) -> None:
-    """Addresses are objects; those of Kafka are lists of ``bootstrap.servers``."""
+    """Convert the addresses of an endpoint to objects. Objects for Kafka have a list of ``bootstrap.servers``."""
     options = entity.member("protocoloptions")
     entries = options.body.get("endpoints") if options else None
     if options is None or not isinstance(entries, list):
@@ -361,7 +374,7 @@ def _repair_groups(endpoint: RepairedObject) -> None:
 
 
 def _rename_options(entity: RepairedObject) -> None:
-    """AMQP's options have dashes, not underscores (I-7)."""
+    """Rename options of AMQP, whose names have dashes instead of underscores (I-7)."""
     options = entity.member("protocoloptions")
     if options is not None and str(entity.body.get("protocol", "")).lower().startswith("amqp"):
         for name in [name for name in options.body if "_" in name]:
@@ -375,7 +388,7 @@ def _lift_attributes(entity: RepairedObject) -> None:
 
 
 def _repair_property_types(section: RepairedObject, depth: int) -> None:
-    """Types of property definitions, at whatever depth a protocol has them."""
+    """Repair the types and values of property definitions in ``section``, down to ``depth`` levels below it."""
     type_name, value = section.body.get("type"), section.body.get("value")
     if isinstance(type_name, str) and type_name in _PROPERTY_TYPES:
         section.change("type", _PROPERTY_TYPES[type_name], f"was {type_name}", "I-6")
@@ -386,7 +399,7 @@ def _repair_property_types(section: RepairedObject, depth: int) -> None:
 
 
 def _repair_query(entity: RepairedObject) -> None:
-    """HTTP's ``query`` is an array in the model of rc4 and a map in its text (L-30)."""
+    """Convert HTTP's ``query`` from a map to an array, because the model of rc4 requires an array (L-30)."""
     options = entity.member("protocoloptions")
     query = options.body.get("query") if options else None
     if options is not None and isinstance(query, dict):

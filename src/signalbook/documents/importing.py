@@ -1,6 +1,6 @@
-"""What a document is about, the request that brings it into a registry, and what of it is new there.
+"""Find the entity that a document describes, plan the request that imports it, and leave out unchanged parts.
 
-PATCH touches every entity it names, and new epochs and events report it, so that what says nothing new is left out.
+PATCH gives every entity in its body a new epoch and causes an event. So entities without changes are left out.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _MODEL_KEYS: Final = frozenset({"$schema", "attributes", "description", "documen
 class Upload:
     """A document as the body of a PATCH on ``target`` (an entity or a collection).
 
-    PATCH creates and changes what it names and leaves the rest alone (R50, R144). ``ignore`` is the flag of that name:
-    epochs are those of another day, and the id is that of another registry.
+    PATCH creates and changes the entities in its body and leaves other entities unchanged (R50, R144). ``ignore`` is
+    the request flag of that name. Epochs are ignored because they are out of date, and the id of another registry too.
     """
 
     target: Xid
@@ -31,10 +31,10 @@ class Upload:
 
 
 def make_upload(document: JSON, *, to: Xid | None = None) -> Upload:
-    """Return the place for ``document``: ``to`` names it, else the document itself.
+    """Return ``document`` as the body of a PATCH on ``to`` or, if ``to`` is None, on the entity that it describes.
 
-    It can be a registry's, a Group's, a Resource's, a Version's or a collection's (as exported: their ``xid`` tells), a
-    model source, or, without any of these signs, a map of Groups. Raises ``DocumentError``.
+    ``document`` may be an exported registry, Group, Resource, Version or collection, which is recognised by its
+    ``xid``. It may also be a model source. Any other document is the body of the Registry. Raises ``DocumentError``.
     """
     if not isinstance(document, dict):
         raise DocumentError("a registry document is a JSON object")
@@ -49,14 +49,14 @@ def make_upload(document: JSON, *, to: Xid | None = None) -> Upload:
 
 
 def extend_model(upload: Upload, current: JSONObject) -> Upload:
-    """``upload`` with a ``modelsource`` that keeps the Group types and attributes of ``current`` it does not name.
+    """Return ``upload`` with its ``modelsource`` merged into ``current``, the model source of the registry.
 
-    Sent as it is, it would take the place of the registry's whole model. Left out if it changes nothing.
+    Without merging, it would replace the whole model of the registry. It is left out if it changes nothing.
     """
     source = upload.body["modelsource"]
     if not isinstance(source, dict):
         return upload
-    # One level deep: a Group type that is given replaces the one of that name, as the model language has it.
+    # Merge only one level deep: a Group type in the document replaces the Group type with the same name.
     merged = {**current, **source}
     for name in ("groups", "attributes"):
         if isinstance(source.get(name), dict) and isinstance(current.get(name), dict):
@@ -66,7 +66,10 @@ def extend_model(upload: Upload, current: JSONObject) -> Upload:
 
 
 def _strip_identity(document: JSONObject, to: Xid) -> JSONObject:
-    """Return ``document`` under another name: its ids go. Raises ``DocumentError`` if it is no such thing as ``to``."""
+    """Return ``document`` without its ids, so that it can become the entity ``to``.
+
+    Raises ``DocumentError`` if it describes another kind of entity than ``to``.
+    """
     own_xid = target_of(document)
     if own_xid != ROOT and own_xid.kind is not to.kind:
         raise DocumentError(f"it is a {own_xid.kind} ({own_xid}) and cannot become {to}, a {to.kind}")
@@ -87,13 +90,16 @@ def is_model(document: JSONObject) -> bool:
 
 
 def target_of(document: JSONObject) -> Xid:
-    """The entity or collection that ``document`` is, by its own words; the Registry without any."""
+    """Return the xid of the entity or collection that ``document`` describes, by the ``xid`` in it.
+
+    Return the Registry if there is no ``xid``. Raises ``DocumentError`` for an invalid ``xid``.
+    """
     if isinstance(document.get("xid"), str):
         return _parse_xid(document["xid"])
     members = [value.get("xid") if isinstance(value, dict) else None for value in document.values()]
     xids = [_parse_xid(xid) for xid in members if isinstance(xid, str)]
     parents = {xid.parent for xid in xids}
-    # Every member has to be an entity of one and the same collection: a map of anything else is no export of one.
+    # The document is an exported collection only if all members are entities of the same collection.
     if len(xids) == len(members) and len(parents) == 1 and (parent := parents.pop()).is_collection:
         return parent
     return ROOT
@@ -113,7 +119,7 @@ _NO_COLLECTIONS: Final = frozenset(
 
 
 def collections(body: JSONObject) -> Iterator[str]:
-    """Attributes of a Registry or Group that hold entities: objects of objects."""
+    """Yield the names of attributes of a Registry or Group that contain entities: objects whose members are objects."""
     for name in list(body):
         value = body[name]
         if name not in _NO_COLLECTIONS and isinstance(value, dict) and all(isinstance(x, dict) for x in value.values()):
@@ -121,9 +127,10 @@ def collections(body: JSONObject) -> Iterator[str]:
 
 
 def entities(document: JSON, *, without: Container[int] = ()) -> Iterator[tuple[Xid, JSONObject]]:
-    """Every Group, Resource and Version in ``document``. Raises ``DocumentError`` for an ``xid`` that is none.
+    """Yield every Group, Resource and Version in ``document`` with its xid.
 
-    What has its id among those ``without`` is passed over, with all that is in it.
+    Entities whose Python ``id`` is in ``without`` are skipped with everything in them. Raises ``DocumentError`` for an
+    invalid ``xid``.
     """
     if isinstance(document, dict) and not is_model(document):
         target = target_of(document)
@@ -152,7 +159,7 @@ Find = Callable[[Xid], JSONObject | None]
 Collections = Callable[[Xid], Iterable[str]]
 FillDefaults = Callable[[Xid, JSONObject], JSONObject]
 
-# What the server sets, or says in other words too.
+# Attributes that the server sets, or that repeat other attributes.
 _SERVER: Final = frozenset(
     {"self", "shortself", "xid", "epoch", "modifiedat", "isdefault", "metaurl", "versionsurl", "versionscount"}
     | {"defaultversionurl", "formatvalidated", "formatvalidatedreason", "compatibilityvalidated", "$schema"}
@@ -162,7 +169,7 @@ _SERVER: Final = frozenset(
 
 @dataclass(slots=True, kw_only=True)
 class ImportPlan:
-    """The new part of a document: ``upload``, None without any, and its effect on each entity."""
+    """The new part of a document, and its effect on each entity. ``upload`` is None if nothing is new."""
 
     upload: Upload | None = None
     created: list[Xid] = field(default_factory=list)
@@ -173,10 +180,10 @@ class ImportPlan:
 def compare(upload: Upload, find: Find, collections: Collections, fill_defaults: FillDefaults) -> ImportPlan:
     """Return the part of ``upload`` that is new.
 
-    ``find`` returns an entity in document view with all entities under it and documents as base64, or None (of the
-    Registry its own attributes are enough). ``collections`` returns the names of the collections that an entity has by
-    the model. ``fill_defaults`` returns the attributes of an entity with the model's defaults, as the registry stores
-    them: a document that leaves out a default says nothing new.
+    ``find`` returns an entity in document view with all entities under it and documents as base64, or None if it does
+    not exist. For the Registry, its attributes are enough. ``collections`` returns the names of the collections that
+    the model gives an entity. ``fill_defaults`` adds the model's defaults to the attributes of an entity, as the
+    registry does. So an attribute that differs only by a default is not new.
     """
     comparison = _Comparison(find, collections, fill_defaults)
     target = upload.target
@@ -196,7 +203,7 @@ class _Comparison:
         self._fill_defaults = fill_defaults
 
     def compare_entity(self, xid: Xid, body: JSONObject, current: JSONObject | None) -> JSONObject | None:
-        """Return the new part of ``body``."""
+        """Return the part of ``body`` that differs from the stored entity ``current``, or None if nothing is new."""
         if current is None:
             self._record_created(xid, body)
             return body
@@ -204,10 +211,10 @@ class _Comparison:
         stored = _select_own_attributes(_add_default_version(body, current), xid, plurals)
         attributes = _select_own_attributes(body, xid, plurals)
         news: JSONObject = {name: body[name] for name in self._find_changed_attributes(xid, attributes, stored)}
-        # Attributes that only the registry has stay, in PATCH: they are no difference.
+        # PATCH keeps attributes that only the registry has, so such attributes are not a difference.
         if "meta" in attributes and _meta_differs(attributes["meta"], stored.get("meta")):
             news["meta"] = body["meta"]
-        if attributes or xid.kind is not Kind.REGISTRY:  # a document of Groups says nothing of the Registry
+        if attributes or xid.kind is not Kind.REGISTRY:  # a document of Groups does not concern the Registry
             (self.work.changed if news else self.work.unchanged).append(xid)
         for plural in plurals:
             members = self.compare_members(xid / plural, body.get(plural), current.get(plural) or {})
@@ -215,20 +222,20 @@ class _Comparison:
         return news or None
 
     def compare_members(self, collection: Xid, bodies: JSON, current: JSONObject | None) -> JSONObject | None:
-        """Return the new part of a collection.
+        """Return the new part of a collection, or None if nothing is new.
 
-        With ``current`` None each member is looked up, as for the Registry's Groups.
+        ``current`` are the stored members. If it is None, each member is looked up.
         """
         if not isinstance(bodies, dict):
-            refused: JSONObject | None = bodies  # by the registry, in its words
+            refused: JSONObject | None = bodies  # the registry will refuse it
             return refused
         news = {}
         for name, body in bodies.items():
             news[name] = body
             if isinstance(body, dict):
                 xid = collection / name
-                # Groups are fetched one by one: a registry in one piece may be too large for memory, and most imports
-                # name few of them.
+                # Groups are loaded one by one, because a whole registry may be too large for memory, and most imports
+                # contain few Groups.
                 stored = self._find(xid) if current is None or xid.kind is Kind.GROUP else current.get(name)
                 news[name] = self.compare_entity(xid, body, stored)
         return {name: body for name, body in news.items() if body is not None} or None
@@ -250,9 +257,10 @@ class _Comparison:
 
 
 def _is_there(name: str, attributes: JSONObject, there: JSONObject) -> bool:
-    """Return True if an attribute has the wanted value. JSON is equal in any spelling, base64 in one.
+    """Return True if the stored entity ``there`` has the same value for the attribute ``name`` as ``attributes``.
 
-    A string is the text of a document, or JSON, depending on the content type that it will have (R248).
+    The document of a Resource is stored as base64. It is compared as text or as JSON, depending on its content type
+    (R248).
     """
     stored = there.get(f"{name}base64")
     if name in there or not isinstance(stored, str):
@@ -272,12 +280,12 @@ def _is_json(contenttype: JSON) -> bool:
 
 
 def _add_default_version(body: JSONObject, current: JSONObject) -> JSONObject:
-    """``current`` with the attributes that a Resource shows of its default Version, or of the one ``body`` names."""
+    """Return ``current`` with the attributes of the Version that ``body`` names, or else of the default Version."""
     versions = current.get("versions") or {}
     default = (current.get("meta") or {}).get("defaultversionid")
     version = versions.get(body.get("versionid", default))
-    # Exports repeat the default Version's attributes at the Resource; compared without them, every import would look
-    # new.
+    # Exports repeat the attributes of the default Version in the Resource. Without adding them here, they would always
+    # look new.
     return {**version, **current} if version else current
 
 

@@ -1,4 +1,4 @@
-"""Documents of older drafts with the names and shapes of today: which repairs are tried where, and those of models.
+"""Update documents of older drafts to current names and structures. This module selects the repairs for each entity.
 
 See docs/documents.md, "Repair old or faulty documents"; core l-1, l-4, l-7, l-18, domain F-56.
 """
@@ -35,7 +35,7 @@ _FLAGS_GONE: Final = frozenset(
 
 
 def repair_registry(entity: RepairedObject) -> None:
-    """The Registry's own attributes, and the names of its collections."""
+    """Repair the attributes of the Registry, and the names of its collections."""
     stated = entity.body.get("specversion")
     if stated not in (None, _SPECVERSION):
         entity.drop("specversion", f"it was written for {stated}", "rc4")
@@ -57,13 +57,13 @@ def _repair_capabilities(entity: RepairedObject) -> None:
 
 _GONE_ASPECTS: Final = ("setdefaultversionsticky", "matchcase")
 REPAIRED: Final = {"import.source": ", ", "import.repairs": " "}
-"""Labels of a repaired entity, the files and the rules, with what is between several."""
-# A Resource type with this singular has a document in an attribute that every Version has for something else.
+"""The labels of a repaired entity (its file, and the rules of its repairs), with the separator between values."""
+# The documents of a Resource type with this singular would be in ``format``, which Versions use for another purpose.
 TAKEN: Final = "format"
 
 
 def repair_model(entity: RepairedObject) -> None:
-    """A model source."""
+    """Repair a model source."""
     for group in _list_type_definitions(entity, "groups"):
         _repair_aspects(group)
         for resource in _list_type_definitions(group, "resources"):
@@ -102,15 +102,15 @@ _MARKERS: Final = frozenset(
 
 
 def modernise(document: JSON, *, source: str, text: Sequence[Repair] = ()) -> tuple[JSON, tuple[Repair, ...]]:
-    """A copy of ``document`` in today's names, shapes and values, and what that took.
+    """Return a copy of ``document`` with current names, structures and values, and the repairs that were made.
 
-    Each repaired entity has the labels ``import.source`` (``source``, a file's name) and ``import.repairs`` (the rules,
-    L-38); so has each Group of a document whose ``text`` was repaired. What is sound is not touched, and what is not
-    known to be a slip of old neither.
+    Each repaired entity gets the labels ``import.source`` (``source``, the name of a file) and ``import.repairs`` (the
+    rules, L-38). If ``text`` has repairs of the text of the document, each Group gets these labels. Only known
+    differences to older drafts are repaired.
     """
     log: list[Repair] = []
     if isinstance(document, dict):
-        # What was given stays as it was: its reader may want to say what a lenient reading would have changed.
+        # Do not change the original: callers also use this function to list the repairs without applying them.
         document = copy.deepcopy(document)
         _Walk(log, source, [repair.rule for repair in text]).repair_document(document)
     return document, tuple(log)
@@ -130,7 +130,7 @@ class _Walk:
             target = target_of(document)
         except DocumentError:
             return
-        # The walk goes over entities below a parent, so that a collection gets one with nothing else in it.
+        # Repairs start at a parent entity, so a collection is put into an otherwise empty parent.
         if target.is_collection:
             item = RepairedObject(xid=str(target.parent), body={target.parts[-1]: document}, log=self._log)
             self._repair_members(item, target.parts[-1], target.parts)
@@ -185,7 +185,7 @@ class _Walk:
             _repair_meta(meta)
         if isinstance(entity.body.get("versions"), dict):
             self._repair_members(entity, "versions", (group, "", plural, "", "versions"))
-        # A cross reference shows the labels of its target, and has none.
+        # A Resource with ``xref`` shows the labels of its target, and must not have its own labels.
         if meta is None or "xref" not in meta.body:
             self._add_labels(entity)
 
@@ -195,7 +195,10 @@ class _Walk:
         self._add_labels(entity)
 
     def _repair_ids(self, entity: RepairedObject, collection: str) -> None:
-        """Keys with characters that no id has (L-4); a key that would take another's place stays, and is refused."""
+        """Rename keys with characters that ids must not have (L-4).
+
+        A key whose new name is already in use is kept. The registry refuses it later.
+        """
         members = entity.body[collection]
         for name in [name for name in members if make_legal_id(name) != name]:
             if make_legal_id(name) not in members:
@@ -204,7 +207,7 @@ class _Walk:
 
     def _add_labels(self, entity: RepairedObject) -> None:
         if entity.rules and isinstance(entity.body.get("labels", {}), dict):
-            # As labels, so that whoever meets an entity later finds out what an import did to it.
+            # Labels let later readers of an entity see how an import changed it.
             rules = " ".join(sorted(set(entity.rules)))
             entity.body["labels"] = {
                 **entity.body.get("labels", {}), "import.source": self._source, "import.repairs": rules
@@ -247,11 +250,11 @@ def _repair_meta(entity: RepairedObject) -> None:
 
 
 def _rename_format(group: RepairedObject, plural: str, collection: str) -> None:
-    """Rename documents in ``format``, which every Version has for something else, as ``repair_model`` does."""
+    """Rename the attributes of documents that are called ``format``, as ``repair_model`` renames their type."""
     if collection != f"{TAKEN}s":
         return
     items = [item for member in group.entities(collection) for item in (member, *member.entities("versions"))]
-    # Only documents have spaces in them, or are binary: the format of a Version is a name.
+    # A value with spaces or base64 is a document. The ``format`` of a Version is a name without spaces.
     if any(f"{TAKEN}base64" in item.body or " " in str(item.body.get(TAKEN, "")) for item in items):
         for item in items:
             for suffix in ("", "base64", "url", "id"):

@@ -1,7 +1,7 @@
-"""JSON documents that are read again and again: a Resource with the text that it had before is not read again.
+"""Parse JSON documents that are read repeatedly, without parsing unchanged Resources again.
 
-A document is taken apart as far as its Resources without reading these: four objects in each other, a registry, its
-Groups of a type, a Group, its Resources of a type. Other documents have something else there, which does no harm.
+A document is split down to its Resources, which are four levels deep: registry, Groups of a type, Group, Resources of
+a type. Resources are parsed only if their text has changed. Documents with another structure may be parsed too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from signalbook.values import JSON, MAX_DEPTH, JSONError, JSONObject, parse_json
 
 _LEVELS: Final = 4
 _QUOTE: Final = b'"'
-# What else than an object may be where one is expected: lists are left as they are written, as Resources are.
+# Other values that may stand in the place of an object. Lists are kept as text at first, like Resources.
 _Other = str | int | float | bool | None | list[msgspec.Raw]
 _Resources = dict[str, msgspec.Raw]
 _Group = dict[str, _Resources | _Other]
@@ -23,10 +23,11 @@ _document: Final = msgspec.json.Decoder(dict[str, _Groups | _Other])
 
 
 class Parts:
-    """The Resources of the document that was read last, by their text.
+    """A cache of the Resources in the document that was parsed last, by their text.
 
-    A document has the very same object for each that the last one had. Nobody may change one: whoever does has to throw
-    this away. ``plain`` are the ids of those that name no file, wherever they are in a document (``sources.attach``).
+    If the next document contains a Resource with the same text, it contains the same Python object. So callers must not
+    change these objects, or must discard this cache. ``plain`` contains the Python ``id`` of each Resource that refers
+    to no file (``sources.attach``).
     """
 
     def __init__(self) -> None:
@@ -34,14 +35,17 @@ class Parts:
         self.plain: frozenset[int] = frozenset()
 
     def parse(self, text: bytes, *, max_depth: int = MAX_DEPTH) -> JSON:
-        """The value of a JSON text, as ``parse_json`` has it, to the same depth each time. Raises ``JSONError``."""
+        """Parse JSON like ``parse_json``, reusing known Resources. Use the same ``max_depth`` for every document.
+
+        Raises ``JSONError``.
+        """
         reading = _Parse(text, self._known, max_depth)
         try:
             value, quotes = reading.read_document()
         except (msgspec.DecodeError, UnicodeError, RecursionError, JSONError):
             quotes = -1
-        # Of a name that an object has twice the first value is passed over, whatever is in it. Then there are more
-        # quotation marks than in what was read: parse_json reads it all, and says what is wrong in its own words.
+        # If an object has a name twice, the first value was skipped without checking it. Then the text has more
+        # quotation marks than the parsed parts. In this case parse the whole text, so that parse_json reports errors.
         if quotes != text.count(_QUOTE):
             reading.read.clear()
             value = parse_json(text, max_depth=max_depth)
@@ -51,7 +55,10 @@ class Parts:
 
 
 class _Part(NamedTuple):
-    """A Resource, with the number of quotation marks in its text; a plain one has no member with a name in ``url``."""
+    """A Resource, and the number of quotation marks in its text.
+
+    ``is_plain`` is True if no name of a member ends with ``url``.
+    """
 
     value: JSONObject
     quotes: int
@@ -59,7 +66,7 @@ class _Part(NamedTuple):
 
 
 class _Parse:
-    """The reading of one document. ``read`` are its Resources."""
+    """Parses one document. ``read`` collects its Resources by their text, and ``known`` are those of the last one."""
 
     def __init__(self, text: bytes, known: dict[bytes, _Part], max_depth: int) -> None:
         self.read: dict[bytes, _Part] = {}
@@ -68,7 +75,7 @@ class _Parse:
         self._max_depth = max_depth
 
     def read_document(self) -> tuple[JSONObject, int]:
-        """Read all, and count the quotation marks in the text."""
+        """Parse the document, and return it with the number of quotation marks in the parsed parts."""
         return self._read_object(_document.decode(self._text), 1)
 
     def _read_object(self, members: dict[str, Any], level: int) -> tuple[JSONObject, int]:
@@ -95,13 +102,13 @@ class _Parse:
             value, quotes = parse_json(text, max_depth=self._max_depth - _LEVELS), text.count(_QUOTE)
             if not isinstance(value, dict):
                 return value, quotes
-            is_plain = b'url"' not in text and b"\\u" not in text  # a letter may be written by its number
+            is_plain = b'url"' not in text and b"\\u" not in text  # a letter may be written as an escape
             part = _Part(value, quotes, is_plain)
         self.read[text] = part
         return part.value, part.quotes
 
     def _count_quotes(self, text: str) -> int:
-        """Return the quotation marks in a string as it is written."""
-        if '"' in text and b"\\u0022" in self._text:  # no way to tell where there are fewer of them
+        """Return the number of quotation marks with which the string ``text`` is written in JSON."""
+        if '"' in text and b"\\u0022" in self._text:  # the number cannot be known: parse it all
             raise JSONError(text)
         return 2 + text.count('"')

@@ -1,7 +1,7 @@
-"""A document of another standard as it is read: references followed, types of its parts held to, losses noted.
+"""Read a document of another standard: follow its references, check the types of its parts, and report losses.
 
-Places are JSON Pointers in the document (``/channels/placed``). In a file that the document refers to, the path of the
-file precedes it, relative to the document: ``messages.yaml#/placed``, or ``placed.yaml#`` for the whole file.
+Places are JSON Pointers in the document (``/channels/placed``). A place in another file begins with the path of that
+file, relative to the document: ``messages.yaml#/placed``, or ``placed.yaml#`` for the whole file.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from signalbook.xid import ID
 
 _MAX_HOPS: Final = 64
 _MAX_COPIED: Final = 1_000_000
-"""Values that are copied, for shared schemas and the like: a small document could ask for very many."""
-# Objects in a JSON Schema whose members are named by those who write schemas.
+"""The largest number of copied values. Without a limit, a small document could cause very many copies."""
+# Objects in a JSON Schema whose member names are chosen by the authors of schemas.
 SCHEMA_MAPS: Final = frozenset(
     {
         *("properties", "patternProperties", "definitions", "$defs"),
@@ -35,10 +35,10 @@ _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]+")
 
 @dataclass(slots=True)
 class DocumentReader:
-    """Follows references in ``document`` and ``files``, and keeps what is lost on the way in ``repairs``.
+    """Reads ``document``, follows references in it and in ``files``, and collects losses in ``repairs``.
 
-    ``family`` begins the rules in docs/documents.md that its losses are listed by. Without ``files`` a reference to
-    another document is a loss.
+    ``family`` is the prefix of the rules in docs/documents.md under which losses are reported. If ``files`` is None, a
+    reference to another document is a loss.
     """
 
     document: JSONObject
@@ -50,34 +50,35 @@ class DocumentReader:
     _noted: dict[tuple[int, str], list[str]] = field(default_factory=dict)
 
     def report(self, path: str, message: str, number: int) -> None:
-        """Note a repair or loss by the rule of this number."""
+        """Report a repair or loss at ``path`` under the rule with this ``number``."""
         self.repairs.append(Repair(message=message, path=path, rule=f"{self.family}-{number}"))
 
     def leave_out(self, body: JSONObject, used: frozenset[str], path: str) -> None:
-        """Note the members that nothing is made of."""
+        """Report the members of ``body`` that are not in ``used``, because they cannot be converted."""
         names = sorted(name for name in body if name not in used)
         if names:
             self.report(path, f"left out {', '.join(names)}: definitions have no such thing", 2)
 
     def note(self, path: str, message: str, number: int) -> None:
-        """Note what many parts have in common: once, with the first place and their number (``report_noted``)."""
+        """Note a loss that many parts may have. ``report_noted`` reports it once, with the first place and the number
+        of places."""
         self._noted.setdefault((number, message), []).append(path)
 
     def note_left_out(self, body: JSONObject, used: frozenset[str], path: str) -> None:
-        """Note the members that nothing is made of, once for all parts that have the same."""
+        """Note the members of ``body`` that are not in ``used``. Equal lists are reported once (``report_noted``)."""
         names = sorted(name for name in body if name not in used)
         if names:
             self.note(path, f"left out {', '.join(names)}", 2)
 
     def report_noted(self) -> None:
-        """Report all that was noted."""
+        """Report all losses that were noted with ``note`` and ``note_left_out``."""
         for (number, message), places in self._noted.items():
             count_text = f" (and of {len(places) - 1} more)" if len(places) > 1 else ""
             self.report(places[0], f"{message}{count_text}", number)
         self._noted.clear()
 
     def count_copied(self, value: JSON) -> None:
-        """Count what is copied. Raises ``DocumentError`` beyond the limit."""
+        """Count the values in ``value``, which is copied. Raises ``DocumentError`` if too many values are copied."""
         pending = [value]
         while pending:
             self._copied += 1
@@ -89,9 +90,10 @@ class DocumentReader:
                 raise DocumentError(f"its shared parts, put where they are used, make {most}: split it")
 
     def follow(self, value: JSON, path: str) -> tuple[JSON, str] | None:
-        """Return what a value is once references are followed, and its place; None if it is in no file to read.
+        """Follow the references of ``value`` at ``path``, and return the final value with its place.
 
-        Raises ``DocumentError`` for references in a circle, or to nothing.
+        Return None if a reference leads to a document that cannot be read; this loss is reported. Raises
+        ``DocumentError`` for references in a circle, or to a missing place.
         """
         seen = {path}
         while isinstance(value, dict) and isinstance(value.get("$ref"), str):
@@ -106,9 +108,9 @@ class DocumentReader:
         return value, path
 
     def locate(self, reference: str, path: str) -> str | None:
-        """Return the place that a reference at ``path`` names, None if it is in no file to read.
+        """Return the place that ``reference`` at ``path`` leads to, or None if it is not in a file that can be read.
 
-        Raises ``DocumentError`` for a fragment that is no JSON Pointer.
+        Raises ``DocumentError`` for a fragment that is not a JSON Pointer.
         """
         name, _, fragment = reference.partition("#")
         if name and not self.is_file(name):
@@ -121,18 +123,18 @@ class DocumentReader:
         return place_in("" if is_own else file, pointer)
 
     def is_file(self, name: str) -> bool:
-        """Return True if there is a file to read of this name."""
+        """Return True if ``name`` refers to an existing file that may be read."""
         return self.files is not None and is_file_reference(name) and self.files.exists(unquote(name))
 
     def explain_loss(self, reference: str) -> str:
-        """Return why a reference was not followed."""
+        """Return a message that explains why ``reference`` was not followed."""
         name = reference.partition("#")[0]
         if self.files is None or not is_file_reference(name):
             return f"{reference} is in another document, and was not fetched"
         return f"{reference} is in a file that is not there, or not in {self.files.root}"
 
     def value_at(self, place: str, path: str) -> JSON:
-        """Return what is at a place that ``path`` refers to. Raises ``DocumentError`` if nothing is there."""
+        """Return the value at ``place``, which a reference at ``path`` names. Raises ``DocumentError`` if missing."""
         file, pointer = split_place(place)
         value = self._parse(file, path) if file else self.document
         for part in pointer.split("/")[1:]:
@@ -144,7 +146,10 @@ class DocumentReader:
         return value
 
     def _parse(self, file: str, path: str) -> JSON:
-        """Return what is in a file, with references relative to the document. Raises ``DocumentError``."""
+        """Return the content of ``file``, with its references made relative to the document.
+
+        ``path`` is the place of the reference, for errors. Raises ``DocumentError``.
+        """
         if file not in self._parsed:
             assert self.files is not None
             _, data = self.files.read(unquote(file), path)
@@ -153,7 +158,7 @@ class DocumentReader:
         return self._parsed[file]
 
     def object(self, value: JSON, path: str) -> JSONObject:
-        """The object that has to be here; nothing at all is an empty one. Raises ``DocumentError``."""
+        """Return ``value`` as an object; None becomes an empty object. Raises ``DocumentError`` for other values."""
         if value is None:
             return {}
         if not isinstance(value, dict):
@@ -176,7 +181,10 @@ class DocumentReader:
                     yield key, self.object(*followed), followed[1]
 
     def items(self, parent: JSONObject, name: str, path: str) -> Iterator[tuple[JSON, str]]:
-        """The values in a list, with where each stands. Raises ``DocumentError`` if it is none."""
+        """Yield the items of the list ``name`` in ``parent``, each with its place.
+
+        A missing list is empty. Raises ``DocumentError`` if the member is not a list.
+        """
         value = parent.get(name)
         if value is not None and not isinstance(value, list):
             raise DocumentError(f"{below(path, name)}: must be a list")
@@ -184,14 +192,17 @@ class DocumentReader:
             yield item, below(path, name, str(position))
 
     def text(self, body: Mapping[str, Any], name: str, path: str) -> str:
-        """A member that is text, empty if it is not there. Raises ``DocumentError`` if it is something else."""
+        """Return the text of the member ``name``, or ``""`` if missing. Raises ``DocumentError`` if it is not text."""
         value = body.get(name)
         if value is not None and not isinstance(value, str):
             raise DocumentError(f"{below(path, name)}: must be a string")
         return value or ""
 
     def describe(self, body: JSONObject, path: str, *, name: str) -> JSONObject:
-        """``name``, ``description`` and ``documentation``, of the members ``name``, ``description`` and others."""
+        """Return the attributes ``name``, ``description`` and ``documentation`` for an entity made of ``body``.
+
+        ``name`` is the member of ``body`` that has the name. Empty attributes are left out.
+        """
         texts = {
             "name": self.text(body, name, path),
             "description": self.text(body, "description", path) or self.text(body, "summary", path),
@@ -205,13 +216,16 @@ class DocumentReader:
 
 @dataclass(slots=True)
 class FreeIds:
-    """Ids that are not taken yet."""
+    """Assigns unique ids. ``taken`` has the ids in use, in lower case."""
 
     taken: set[str] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
 
     def take_id(self, requested_id: str, fallback: str) -> str:
-        """An id like ``requested_id``; two that differ in case alone are one."""
+        """Return an unused id like ``requested_id``, or like ``fallback`` if that yields no id.
+
+        A number is added if the id is in use, also if it differs only in case.
+        """
         plain = id_of(requested_id, fallback)
         name = plain
         while name.lower() in self.taken:
@@ -222,13 +236,16 @@ class FreeIds:
 
 
 def id_of(text: str, fallback: str) -> str:
-    """An id like ``text``, with a dash for what no id has; ``fallback`` if nothing is left."""
+    """Return ``text`` with dashes in place of characters that ids must not have, or ``fallback`` if nothing is left."""
     candidate = _NOT_IN_AN_ID.sub("-", text).strip("-.~:@")[:128]
     return candidate if ID.fullmatch(candidate) else fallback
 
 
 def add_labels(document: JSONObject, repairs: tuple[Repair, ...], source: str) -> JSONObject:
-    """``document`` with the labels of what was repaired in its groups of messages, or of schemas without any (L-38)."""
+    """Add labels with the ``source`` and the rules of ``repairs`` to the groups of ``document``, and return it.
+
+    Labels are added to message groups or, if there are none, to schema groups (L-38).
+    """
     rules = " ".join(sorted({repair.rule for repair in repairs}))
     groups = document.get("messagegroups") or document.get("schemagroups") or {}
     for group in groups.values() if rules else ():
@@ -239,7 +256,7 @@ def add_labels(document: JSONObject, repairs: tuple[Repair, ...], source: str) -
 
 
 def below(path: str, *names: str) -> str:
-    """The JSON Pointer of what is below ``path``."""
+    """Return the JSON Pointer ``path`` extended by ``names``, which are escaped."""
     return "".join([path, *("/" + name.replace("~", "~0").replace("/", "~1") for name in names)])
 
 
@@ -265,7 +282,8 @@ def name_of(place: str) -> str:
 def _rebase(value: JSON, file: str, copies: dict[tuple[int, bool], JSON], *, is_map: bool = False) -> JSON:
     """Return a value of ``file`` with its references made relative to the document that refers to the file.
 
-    ``copies`` are the results by identity and ``is_map``: what YAML aliases share is made once, and stays shared.
+    ``copies`` caches results by identity and ``is_map``, so that values shared by YAML aliases are copied only once.
+    ``is_map`` is True if the names of the members of ``value`` are chosen by the author of a schema.
     """
     key = id(value), is_map
     if key in copies:
@@ -309,5 +327,5 @@ def find_other_files(value: JSON, file: str) -> set[str]:
 
 
 def last_name(pointer: str) -> str:
-    """The last name in a JSON Pointer."""
+    """Return the last name in a JSON Pointer, without escapes."""
     return pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~")

@@ -1,6 +1,7 @@
-"""Documents to read, from files and folders: their names, their repairs, the files they name, and several as one.
+"""Read documents from files and folders, embed the files that they refer to, and merge several documents into one.
 
-``"schemaurl": "./placed.avsc"`` in a file means the file next to it: the Registry itself takes absolute URLs only.
+``"schemaurl": "./placed.avsc"`` in a document means the file next to it. The Registry itself accepts only absolute
+URLs, so the content of the file is embedded.
 """
 
 from __future__ import annotations
@@ -36,12 +37,10 @@ _CONTENT_TYPES: Final = {
 
 
 def attach(document: JSON, files: LocalFiles, *, plain: Container[int] = ()) -> None:
-    """Embed the files that ``document`` names.
+    """Embed the files that ``document`` refers to, in place. Entities whose Python ``id`` is in ``plain`` are skipped.
 
-    Entities with their ids among the ``plain`` ones are known to name none.
-
-    The bytes become ``<RESOURCE>base64``, with a ``contenttype`` by the file's suffix where none is given. Raises
-    ``DocumentError`` for a file that cannot be read.
+    The content of a file becomes the attribute ``<RESOURCE>base64``. If ``contenttype`` is missing, it is derived from
+    the suffix of the file. Raises ``DocumentError`` for a file that cannot be read.
     """
     for xid, body in entities(document, without=plain):
         if xid.kind is Kind.GROUP:
@@ -68,10 +67,11 @@ _MAX_SHOWN_REPAIRS: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDocument:
-    """A document. ``files`` are those that were included, ``lenient`` tells how it was read.
+    """A document that was read from a file or folder.
 
-    ``parts`` are the documents it was merged from (``merge``). A document that ``is_whole`` is imported by itself even
-    if another document refers to it.
+    ``files`` are the files that were embedded. ``lenient`` is True if the document was read leniently. ``parts`` are
+    the documents from which it was merged (``merge``). If ``is_whole`` is True, it is imported even if another document
+    refers to its file.
     """
 
     name: str
@@ -88,7 +88,7 @@ class SourceDocument:
             yield from ((repair.file or part.name, repair) for repair in part.repairs)
 
     def advice(self) -> str:
-        """Return what a lenient reading would repair, for the author of a rejected document, or ``""``."""
+        """Return advice for the author of a rejected document: the repairs that ``--lenient`` would make, or ``""``."""
         if self.lenient:
             return ""
         if not self.parts:
@@ -101,7 +101,7 @@ class SourceDocument:
         return modernise(self.document, source=self.name)[1]
 
     def find_parts_naming(self, xids: Iterable[str]) -> list[str]:
-        """Return names of the parts that speak of one of ``xids``, or of what one of them is in."""
+        """Return the names of the parts that contain one of the entities ``xids``, or an entity above one of them."""
         related_xids = {xid for text in xids for xid in _iterate_ancestors(text)}
         return [part.name for part in self.parts if related_xids & {str(xid) for xid, _ in entities(part.document)}]
 
@@ -117,9 +117,10 @@ def parse_source(
     files: LocalFiles | None = None,
     parts: Parts | None = None,
 ) -> SourceDocument:
-    """Parse like ``parse_document``. The error of a strict reading names what a lenient one would repair.
+    """Parse ``data`` like ``parse_document``. If strict parsing fails, the error lists what ``lenient`` would repair.
 
-    A document of another standard becomes one of a registry, with its references from ``files``.
+    A document of another standard (such as AsyncAPI) is converted to a registry document. References of such a document
+    are read from ``files``; None allows no references. Raises ``DocumentError``.
     """
     path = Path(name.partition("?")[0]) if files is None else files.document
     if path.suffix.lower() == AVRO_IDL:
@@ -145,7 +146,10 @@ def parse_source(
 def read_source(
     path: Path, *, root: Path | None = None, lenient: bool = False, max_bytes: int = MAX_BYTES
 ) -> SourceDocument:
-    """The document in a file, with the files it names below ``root`` (its own folder). Raises ``DocumentError``."""
+    """Read the document in the file ``path``, and embed the files it refers to. Raises ``DocumentError``.
+
+    These files must be in ``root``, by default the folder of ``path``.
+    """
     data = read_bytes(path, max_bytes=max_bytes)
     return source_of(path, data, root=root, lenient=lenient, max_bytes=max_bytes)
 
@@ -159,12 +163,12 @@ def source_of(
     max_bytes: int = MAX_BYTES,
     parts: Parts | None = None,
 ) -> SourceDocument:
-    """The same out of what was read of the file.
+    """Do the same as ``read_source``, with the content ``data`` of the file.
 
-    Of JSON the ``parts`` that the document before had, too, are the same objects. Where the document names files, or
-    cannot be read, they are of no use any more.
+    With ``parts``, unchanged Resources of a JSON document are not parsed again. Discard ``parts`` if the document
+    refers to files or cannot be read.
     """
-    # In a folder there may be several of a name.
+    # Several files in a folder may have the same name, so label them by their path.
     label = "" if root is None else path.relative_to(root).as_posix()
     files = LocalFiles(document=path, root=root or path.parent, bytes_left=max_bytes)
     source = parse_source(data, name=str(path), lenient=lenient, label=label, files=files, parts=parts)
@@ -176,7 +180,7 @@ def source_of(
 
 
 def _parse_avro_idl(path: Path, data: bytes, source: str, files: LocalFiles | None) -> SourceDocument:
-    """Return the document of a file of Avro IDL; without ``files`` it may import nothing."""
+    """Return the document of a file of Avro IDL. If ``files`` is None, imports are not allowed."""
 
     def open_import(beside: Path, name: str) -> tuple[Path, bytes]:
         assert files is not None
@@ -194,10 +198,11 @@ def _parse_avro_idl(path: Path, data: bytes, source: str, files: LocalFiles | No
 
 
 def read_folder(folder: Path, *, lenient: bool = False, max_bytes: int = MAX_BYTES) -> list[SourceDocument]:
-    """The documents in a folder and below, by path. Files that a document names are none themselves.
+    """Return the documents in ``folder`` and its subfolders in order of path.
 
-    The ``.proto`` files of a folder without ``.json`` and ``.yaml`` files are one document, called as the folder is
-    (``protofiles``). Raises ``DocumentError`` for the first that cannot be read, and for a folder without any.
+    Files that a document refers to are not documents. If a folder has no ``.json`` or ``.yaml`` files, its ``.proto``
+    files form one document with the name of the folder (``protofiles``). Raises ``DocumentError`` for the first
+    document that cannot be read, and for a folder without documents.
     """
     sources: dict[Path, SourceDocument] = {}
     errors: dict[Path, DocumentError] = {}
@@ -210,8 +215,8 @@ def read_folder(folder: Path, *, lenient: bool = False, max_bytes: int = MAX_BYT
             sources[file] = read_source(file, root=folder, lenient=lenient, max_bytes=max_bytes)
         except DocumentError as error:
             errors[file] = error
-    # A schema document next to a registry document is no registry document, though it is JSON: it fails alone, and is
-    # none.
+    # A schema file next to a registry document is JSON, but cannot be read as a registry document. Ignore such errors
+    # if a document refers to the file.
     attached = {file for source in sources.values() for file in source.files}
     for file, failed in errors.items():
         if file.resolve() not in attached:
@@ -220,7 +225,7 @@ def read_folder(folder: Path, *, lenient: bool = False, max_bytes: int = MAX_BYT
 
 
 def _iterate_ancestors(xid: str) -> Iterator[str]:
-    """``xid`` and what it is in, but for the Registry."""
+    """Yield ``xid`` and the xids of everything above it, except the Registry."""
     parts = xid.partition("#")[0].strip("/").split("/")
     for length in range(len(parts), 0, -1):
         yield "/" + "/".join(parts[:length])
@@ -243,10 +248,10 @@ def _format_advice(repairs: Sequence[str]) -> str:
 
 
 def merge(sources: Sequence[SourceDocument], *, name: str) -> SourceDocument:
-    """Merge ``sources`` into one, each document in its place below the Registry. ``parts`` are its sources.
+    """Merge ``sources`` into one document of the Registry. The ``sources`` become its ``parts``.
 
-    Several documents may contain the same entity if they agree. Raises ``DocumentError`` that names both if they do
-    not.
+    Several documents may contain the same entity if they agree on its attributes. Otherwise ``DocumentError`` is
+    raised, which names two documents that disagree.
     """
     merging = _Merging()
     for source in sources:
@@ -270,7 +275,7 @@ class _Merging:
         self._origins: dict[tuple[str, ...], str] = {}
 
     def add(self, path: tuple[str, ...], into: JSONObject, body: JSONObject, source: str) -> None:
-        """Put what is at ``path`` of a document into ``into``, which is there in the tree."""
+        """Merge ``body``, which is at ``path`` in the document ``source``, into ``into``, at ``path`` in the tree."""
         shared = _find_shared_members(path, body)
         for name, value in body.items():
             here = (*path, name)
@@ -291,7 +296,7 @@ class _Merging:
 
 
 def _join_labels(labels: JSON, other_labels: JSON) -> JSONObject | None:
-    """Labels of an entity in two documents, if they differ in nothing but what was repaired in each."""
+    """Return the joined labels of an entity in two documents, or None if they differ in more than repair labels."""
     if (
         not isinstance(labels, dict)
         or not isinstance(other_labels, dict)
@@ -319,10 +324,10 @@ def _join_labels(labels: JSON, other_labels: JSON) -> JSONObject | None:
 
 
 def _find_shared_members(path: tuple[str, ...], body: JSONObject) -> Collection[str]:
-    """Return the members at ``path`` that several documents may each have a part of."""
+    """Return the names of members at ``path`` to which several documents may each contribute a part."""
     if path[:1] == ("modelsource",):
         return {"groups", "attributes"} if len(path) == 1 else ()
-    # Odd lengths are collections, whose members several documents may bring; even ones are entities.
+    # Paths of odd length are collections, to which several documents may contribute. Paths of even length are entities.
     if len(path) % 2 == 1:
         return () if path[-1] == "meta" else body.keys()
     match len(path):

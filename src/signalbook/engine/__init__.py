@@ -1,1 +1,4 @@
-"""The registry itself: commands in, one transaction, changes out. Knows no HTTP and no SQL."""
+"""The registry itself: executes each command in one transaction and records its changes.
+
+Independent of HTTP and SQL.
+"""

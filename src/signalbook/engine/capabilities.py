@@ -1,4 +1,6 @@
-"""The capabilities document: what the server can do and switch off (core/spec.md "Registry Capabilities")."""
+"""The capabilities document: features of the server and which of them are switched on (core/spec.md "Registry
+Capabilities").
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ _AVAILABLE: Final[dict[str, bool]] = {
     "model": False,
     "modelsource": True,
 }
-"""What may be listed in ``available``, and whether it may be mutable."""
+"""The names that ``available`` may list, and whether each can be mutable."""
 _ALWAYS_AVAILABLE: Final = ("capabilities", "entities", "model")
 FLAGS: Final = (
     "binary",
@@ -55,9 +57,9 @@ VERSIONMODES: Final = ("manual", "createdat", "modifiedat", "semver")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
-    """A capability: its default in a replacing update, its offered values, and its check.
+    """A capability: its default in a replacing update, its offered values and its check.
 
-    ``offer`` is its entry in ``/capabilitiesoffered`` (R130); ``initial`` the value of a new server.
+    ``offer`` is its entry in ``/capabilitiesoffered`` (R130). ``initial`` is its value on a new server.
     """
 
     name: str
@@ -68,7 +70,7 @@ class Capability:
 
 
 def list_initial() -> JSONObject:
-    """Return the capabilities of a fresh server: all that is offered is switched on, except for short URLs."""
+    """Return the capabilities of a new server: everything that is offered is switched on, except short URLs."""
     return {name: copy.deepcopy(row.initial) for name, row in load_table().items()}
 
 
@@ -78,23 +80,21 @@ def list_offered() -> JSONObject:
 
 
 def replace(requested: JSON) -> JSONObject:
-    """Return the capabilities after ``PUT``: those left out return to the specification's default (R125)."""
+    """Return the capabilities after a ``PUT``: omitted ones are reset to the specification's default (R125)."""
     return _drop_unused_rules(
         {name: copy.deepcopy(row.default) for name, row in load_table().items()} | _check_document(requested)
     )
 
 
 def merge(current: JSONObject, requested: JSON) -> JSONObject:
-    """Return the capabilities after ``PATCH``: each one named is replaced whole, null returns it to
-    its default (R126).
-    """
+    """Return the capabilities after a ``PATCH``: named ones are replaced, and null resets one to its default (R126)."""
     return _drop_unused_rules(current | _check_document(requested))
 
 
 def resolve_ignore(capabilities: JSONObject, values: Iterable[str], subject: Xid) -> frozenset[str]:
-    """Return the names behind what a client put into ``ignore``: nothing or ``*`` is all there are (R204).
+    """Return the names that the client's ``ignore`` values stand for.
 
-    Raises ``bad_ignore``.
+    No value or ``*`` means all supported names (R204). Raises ``bad_ignore`` for an unsupported value.
     """
     supported = frozenset(capabilities["ignores"])
     names = {value.strip().lower() for value in values}
@@ -110,20 +110,20 @@ def is_mutable(capabilities: JSONObject, name: str) -> bool:
 
 
 def require_mutable(capabilities: JSONObject, name: str) -> None:
-    """Refuse a write to what ``available`` does not list as mutable: ``not_available`` (GAP 7)."""
+    """Raise ``not_available`` if ``available`` does not list ``name`` as mutable (GAP 7)."""
     if not is_mutable(capabilities, name):
         raise RegistryError("not_available", subject=name, detail=f'"{name}" is not mutable in the capabilities')
 
 
 def require_available(capabilities: JSONObject, name: str) -> None:
-    """Refuse to show what ``available`` does not list (R117): ``not_available``."""
+    """Raise ``not_available`` if ``available`` does not list ``name`` (R117)."""
     if name not in capabilities["available"]:
         raise RegistryError("not_available", subject=name)
 
 
 @cache
 def load_table() -> dict[str, Capability]:
-    """Return every capability, by name; read once, since installed formats are looked up."""
+    """Return all capabilities by name. Built once, because the installed formats have to be looked up."""
     rows = (
         Capability(
             name="available",
@@ -191,7 +191,7 @@ def _describe_boolean(both: bool) -> JSONObject:
 
 
 def _check_specversions(row: Capability, requested: Any) -> JSON:
-    """Check versions of the specification, in which patch numbers do not count (core/spec.md "SpecVersion Flag")."""
+    """Check versions of the specification. Patch numbers are ignored (core/spec.md "SpecVersion Flag")."""
     if not isinstance(requested, list) or "*" in requested:
         return _choose(row, requested, (SPECVERSION,))
     for value in requested:
@@ -203,7 +203,7 @@ def _check_specversions(row: Capability, requested: Any) -> JSON:
 
 
 def is_same_specversion(first: str, second: str) -> bool:
-    """Return True if two versions of the specification differ only in patch number and case (core R180)."""
+    """Return True if two versions of the specification differ at most in patch number and case (core R180)."""
     return _drop_patch(first) == _drop_patch(second)
 
 
@@ -213,7 +213,7 @@ def _drop_patch(version: str) -> tuple[str, str]:
 
 
 def _make_switch(name: str, *, on: bool) -> Capability:
-    """Return a capability that is a boolean; ``on`` is its first value."""
+    """Return a boolean capability. ``on`` is its value on a new server."""
 
     def check(row: Capability, requested: Any) -> JSON:
         if not isinstance(requested, bool):
@@ -224,7 +224,7 @@ def _make_switch(name: str, *, on: bool) -> Capability:
 
 
 def _choose(row: Capability, requested: Any, values: tuple[str, ...]) -> list[str]:
-    """Return the chosen ones of ``values``, in their spelling and order; ``["*"]`` is all of them (R115, R127)."""
+    """Return the requested ones of ``values``, in their spelling and order. ``["*"]`` requests all (R115, R127)."""
     if not isinstance(requested, list) or not all(isinstance(item, str) for item in requested):
         raise _make_value_error(row.name, requested, values)
     if "*" in requested:
@@ -239,7 +239,7 @@ def _choose(row: Capability, requested: Any, values: tuple[str, ...]) -> list[st
 
 
 def _check_formats(row: Capability, requested: Any) -> JSON:
-    """Check formats: those that are listed, and any other version of them that can be read (R120)."""
+    """Check formats: supported ones, and any other version of a supported format that can be read (R120)."""
     values = dict.fromkeys(formats.list_supported())
     for item in requested if isinstance(requested, list) else ():
         reader = formats.find(item) if isinstance(item, str) and "/" in item else None
@@ -269,7 +269,7 @@ def _check_available(row: Capability, requested: Any) -> JSON:
 
 
 def _check_compatibilities(row: Capability, requested: Any) -> JSON:
-    """Check formats, wildcards allowed, each with some of the rules it is offered with (R118, G-25)."""
+    """Check a map from formats (with wildcards) to some of the offered compatibility rules (R118, G-25)."""
     if not isinstance(requested, dict):
         raise _make_value_error(row.name, requested, ["{}"])
     keys = {key.casefold() for key in requested}
@@ -287,7 +287,7 @@ def _check_compatibilities(row: Capability, requested: Any) -> JSON:
 
 
 def can_compare(capabilities: JSONObject, format: str, rule: str) -> bool:
-    """Return True if ``rule`` is in force for documents of ``format``, by its own name or an alias."""
+    """Return True if the rule ``rule`` is switched on for documents of ``format``, under this name or an alias."""
     reader = formats.find(format)
     if reader is None or find_comparison(format) is None:
         return False
@@ -299,9 +299,9 @@ def can_compare(capabilities: JSONObject, format: str, rule: str) -> bool:
 
 
 def is_offered(listed: Iterable[str], format: str) -> bool:
-    """Return True if one of the listed formats covers ``format``, by its own or its canonical name (R120).
+    """Return True if one of the ``listed`` formats covers ``format`` or its canonical name (R120).
 
-    A name without a version stands for all versions of its documents: one that is listed is enough.
+    A ``format`` without a version is covered if any version of it is listed.
     """
     reader = formats.find(format)
     names = (format, (reader and reader.canonical(format)) or format)
@@ -320,7 +320,7 @@ def _covers(pattern: str, name: str) -> bool:
 
 
 def _is_comparable(key: str) -> bool:
-    """Return True if ``key`` covers a format whose schemas can be compared, or is a version of one."""
+    """Return True if ``key`` covers, or is a version of, a format whose schemas can be compared."""
     return any(_covers(key, name) for name in _list_comparable()) or ("/" in key and find_comparison(key) is not None)
 
 
@@ -331,7 +331,7 @@ def _list_comparable() -> tuple[str, ...]:
 
 
 def _list_families() -> JSONObject:
-    """Return every format that can be compared, all its versions by a wildcard, with every rule."""
+    """Return all formats that can be compared, each with a wildcard for its versions, and all rules for each."""
     return {f"{name.partition('/')[0]}/*": list(RULES) for name in _list_comparable()}
 
 
@@ -349,9 +349,7 @@ def _check_document(document: JSON) -> JSONObject:
 
 
 def _drop_unused_rules(capabilities: JSONObject) -> JSONObject:
-    """Return ``capabilities`` without compatibility rules for formats that are not in force: each key has to be one
-    (R118).
-    """
+    """Return ``capabilities`` without compatibility rules for formats that are switched off (R118)."""
     used_rules = {
         key: rules
         for key, rules in capabilities["compatibilities"].items()

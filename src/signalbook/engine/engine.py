@@ -1,4 +1,4 @@
-"""The registry as a whole: reading sessions, writing sessions, and a new registry's first contents."""
+"""The registry as a whole: sessions that read, sessions that write, and the first contents of a new registry."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ from signalbook.values import Finding, JSONObject
 from signalbook.xid import ROOT, Xid, XidError, check_id
 
 PRUNED_AT_ONCE: Final = 1000
-"""Changes removed in one transaction: writers wait for its end."""
+"""The maximum number of changes removed in one transaction. Writers have to wait until that transaction ends."""
 _LOG: Final = logging.getLogger("signalbook.engine")
 _ENTITIES_PER_LOG_LINE: Final = 5_000
 """The number of indexed entities between two log lines when a server starts."""
@@ -77,9 +77,9 @@ _CHOICES: Final = {
 
 
 class HistoryPruned(SignalbookError):
-    """Changes behind a position were asked for, and some of them are kept no longer.
+    """Raised if changes after a position are requested and some of these changes have already been pruned.
 
-    ``position`` is that of the last one removed: all behind it are there.
+    ``position`` is the position of the last pruned change. All changes after ``position`` are still stored.
     """
 
     def __init__(self, position: int) -> None:
@@ -91,18 +91,23 @@ class HistoryPruned(SignalbookError):
 
 
 def read_changes(outbox: OutboxReader, after: int, limit: int) -> list[Record]:
-    """Return up to ``limit`` committed changes behind position ``after``, in commit order. Raises ``HistoryPruned``."""
+    """Return up to ``limit`` committed changes after position ``after``, in commit order.
+
+    Raises ``HistoryPruned`` if changes between ``after`` and the first returned change were pruned.
+    """
     records = outbox.records(after, limit)
-    # Positions may have gaps of other kinds; without one nothing is missing, and the last change is always there.
+    # Positions may have gaps for other reasons than pruning. Without a gap nothing is missing. The last change is never
+    # pruned.
     if records and records[0].position > after + 1 and after < (pruned := outbox.pruned()):
         raise HistoryPruned(pruned)
     return records
 
 
 def prune(store: Store, *, before: datetime, upto: int) -> int:
-    """Remove changes up to position ``upto``, made ``before`` then: the oldest, never the last one.
+    """Remove the oldest changes that are at or below position ``upto`` and were made before ``before``.
 
-    Returns how many, at most ``PRUNED_AT_ONCE``; 0 once there are no more. Several processes may do it at once.
+    The last change is always kept. Returns the number of removed changes, at most ``PRUNED_AT_ONCE``, and 0 once no
+    more can be removed. Several processes may call this at the same time.
     """
     with store.read() as reading:
         records = reading.outbox.records(reading.outbox.pruned(), PRUNED_AT_ONCE + 1)
@@ -114,7 +119,7 @@ def prune(store: Store, *, before: datetime, upto: int) -> int:
 
 
 def _log_indexing(count: int) -> None:
-    """Log how many entities are indexed, because the start of a server waits for it."""
+    """Log how many entities are indexed so far, because the start of a server waits until all are."""
     if count and count % _ENTITIES_PER_LOG_LINE == 0:
         _LOG.info("indexing what is stored, for search: %d entities are done; the server starts after that", count)
 
@@ -123,10 +128,10 @@ class Engine:
     """A registry in a store. Synchronous, and safe to use from several threads.
 
     A new store gets the Registry entity with ``settings.registry_id`` and the model ``settings.model``.
-    ``settings.capabilities`` are put in force, whatever the current ones allow: the operator's way back from
-    capabilities that are switched off and no longer mutable. Missing entries are added to the search index. With
-    ``prepare=False`` none of this is done: an existing store is opened as it is. Raises ``SettingError`` or
-    ``RegistryError`` if the id, the model or the capabilities cannot be used.
+    ``settings.capabilities`` replace the current capabilities even if these are not mutable, so that an operator can
+    undo capabilities that lock everybody out. Missing entries are added to the search index. With ``prepare=False``
+    nothing is created or changed: an existing store is opened as it is. Raises ``SettingError`` or ``RegistryError`` if
+    the id, the model or the capabilities cannot be used.
     """
 
     def __init__(self, store: Store, *, settings: Settings, prepare: bool = True) -> None:
@@ -151,7 +156,7 @@ class Engine:
 
     @contextmanager
     def reading(self, access: Access = UNRESTRICTED) -> Iterator[View]:
-        """Open a view of the registry at one instant, limited to what ``access`` shows."""
+        """Open a view of the registry at one instant, limited to the entities that ``access`` can read."""
         with self._store.read() as transaction:
             now = self._cache.read(transaction.settings)
             yield View(transaction, now.model, now.capabilities, access)
@@ -162,16 +167,15 @@ class Engine:
         return self._store
 
     def generation(self) -> Hashable:
-        """Return ``Store.generation``: what was read stays true as long as it is the same."""
+        """Return ``Store.generation``: as long as the value is the same, the store has not changed."""
         return self._store.generation()
 
     @contextmanager
     def writing(self, *, admin: bool = False) -> Iterator[Session]:
-        """Open a session that commits at the end of the block, together with its changes in the outbox, or does
-        nothing.
+        """Open a session that writes. The block's changes and their events are committed together when the block ends.
 
-        ``admin`` as in ``Context``: for who runs the registry, not for clients.
-        Raises ``StorageBusy`` when other writers do not give way in time.
+        If the block raises, nothing is committed. ``admin`` is for operators, not for clients (see ``Context``). Raises
+        ``StorageBusy`` if other writers hold the store for too long.
         """
         with self._store.write() as transaction:
             session = Session(transaction, self._cache.read(transaction.settings), settings=self._settings, admin=admin)
@@ -181,9 +185,9 @@ class Engine:
 
     @contextmanager
     def batch(self) -> Iterator[Batch]:
-        """Open a batch of sessions that are committed together at the end of the block.
+        """Open a batch of sessions that are committed together when the block ends.
 
-        Raises ``StorageBusy`` as ``writing`` does.
+        Raises ``StorageBusy`` if other writers hold the store for too long.
         """
         with self._store.write() as transaction:
             batch = Batch(transaction, self._cache.read(transaction.settings), settings=self._settings)
@@ -192,21 +196,27 @@ class Engine:
 
     @contextmanager
     def trying(self) -> Iterator[Batch]:
-        """Begin a batch that is undone at the end of the block, to find out what would become of writes."""
+        """Open a batch that is rolled back when the block ends, to learn the effects of writes without storing them."""
         with suppress(_Undone), self.batch() as batch:
             yield batch
             raise _Undone
 
     def listen(self, notify: Callable[[], None]) -> None:
-        """Call ``notify`` after each commit of this engine, in the thread that made it, which waits: be quick."""
+        """Call ``notify`` after each commit of this engine.
+
+        The committing thread waits for ``notify``, so it must be quick.
+        """
         self._listeners += (notify,)
 
     def listen_to_access(self, notify: Callable[[], None]) -> None:
-        """Call ``notify`` after each commit of this engine that changed policy or tokens, in the same way."""
+        """Call ``notify`` as ``listen`` does, but only after commits that changed the access policy or tokens."""
         self._notify_access = notify
 
     def listen_to_audit(self, notify: Callable[[Sequence[AuditEntry]], None]) -> None:
-        """Call ``notify`` with what commits of this engine put into the audit, in the same way."""
+        """Call ``notify`` as ``listen`` does, with the audit entries that a commit wrote.
+
+        Not called if there are none.
+        """
         self._notify_audit = notify
 
     def position(self) -> int:
@@ -215,15 +225,15 @@ class Engine:
             return transaction.outbox.position()
 
     def read_changes(self, after: int, limit: int) -> list[Record]:
-        """Return up to ``limit`` committed changes behind position ``after``, in commit order.
+        """Return up to ``limit`` committed changes after position ``after``, in commit order.
 
-        Raises ``HistoryPruned``.
+        Raises ``HistoryPruned`` if some of these changes were pruned.
         """
         with self._store.read() as transaction:
             return read_changes(transaction.outbox, after, limit)
 
     def prune(self, *, before: datetime, upto: int) -> int:
-        """Remove some of the oldest changes: see ``prune``."""
+        """Remove the oldest changes from the store: see the function ``prune``."""
         return prune(self._store, before=before, upto=upto)
 
     def _notify_listeners(self, writer: Session | Batch) -> None:
@@ -258,7 +268,10 @@ class Engine:
 
 
 class Batch:
-    """Sessions one after the other, each all or nothing by itself and seeing what those before it did."""
+    """Sessions in one transaction, one after the other. A session that fails is undone alone.
+
+    Each session sees the writes of the sessions before it.
+    """
 
     def __init__(self, transaction: WriteTransaction, configuration: Configuration, *, settings: Settings) -> None:
         self._transaction = transaction
@@ -268,7 +281,10 @@ class Batch:
         self.administered = False
 
     def expect(self, xids: Collection[Xid]) -> None:
-        """Read together what the next sessions will ask for one by one, whether it is there or not."""
+        """Load ``xids`` in few queries before the next sessions request them one by one.
+
+        Missing entities are allowed.
+        """
         by_collection: dict[Xid, list[Xid]] = {}
         for xid in xids:
             by_collection.setdefault(xid.parent, []).append(xid)
@@ -280,19 +296,19 @@ class Batch:
 
     @contextmanager
     def writing(self, access: Access = UNRESTRICTED) -> Iterator[Session]:
-        """Open the next session, as ``Engine.writing`` does, but without a commit. ``access`` as in ``Session``."""
+        """Open the next session as ``Engine.writing`` does, but do not commit yet. ``access`` as in ``Session``."""
         with self._transaction.savepoint():
             session = Session(self._transaction, self._configuration, settings=self._settings, access=access)
             yield session
             session.finish()
         self.audited += session.audited
         self.administered |= session.administered
-        # Not by way of the cache: what it holds is committed.
+        # The cache holds only committed configurations, so the next session gets this session's configuration directly.
         self._configuration = session.configuration
 
     @contextmanager
     def trying(self, compatibility: str | None = None, access: Access = UNRESTRICTED) -> Iterator[Session]:
-        """Open a session of which nothing stays.
+        """Open a session whose writes are rolled back when the block ends.
 
         ``compatibility`` is as in ``Context``, ``access`` as in ``Session``.
         """
@@ -309,16 +325,17 @@ class Batch:
 
 
 class _Undone(Exception):
-    """Ends a transaction that was only a question."""
+    """Raised to roll back a transaction that only tried something."""
 
 
 class Session:
-    """Commands in one transaction, each seeing what those before it did. ``correlationid`` names the interaction.
+    """Commands in one transaction. Each command sees the writes of the commands before it.
 
-    ``transaction`` is that of the store, for what else is to be written with the registry or not at all.
-    ``settings`` say what is asked of writes beyond the specification; ``admin`` and ``compatibility`` are as in
-    ``Context``. What ``access`` hides is not seen, and a command that it does not allow raises ``Forbidden``; of a
-    ``trial`` nothing stays, so that it takes no more than reading.
+    ``transaction`` is the store's transaction, for data that must be committed together with the registry. ``settings``
+    define rules for writes that go beyond the specification; ``admin`` and ``compatibility`` are as in ``Context``.
+    Entities that ``access`` cannot read are invisible, and a command that ``access`` does not allow raises
+    ``Forbidden``. A ``trial`` is rolled back, so it needs only the right to read. ``correlationid`` identifies the
+    interaction.
     """
 
     def __init__(
@@ -342,9 +359,9 @@ class Session:
         self._recorded: list[audit.Done] = []
         self._about: dict[str, None] = {}
         self.audited: list[AuditEntry] = []
-        """What ``finish`` put into the audit."""
+        """The audit entries that ``finish`` wrote."""
         self.administered = False
-        """Whether policy or tokens were changed."""
+        """True if the session changed the access policy or tokens."""
         self.now: datetime = values.now()
         self._config = ConfigurationWriter(transaction, configuration, admin=admin)
         self._compatibility = compatibility
@@ -352,24 +369,25 @@ class Session:
 
     @property
     def configuration(self) -> Configuration:
-        """Model and capabilities in force, as this session left them."""
+        """The model and capabilities in force, including this session's changes to them."""
         return self._config.configuration
 
     @property
     def view(self) -> View:
-        """The registry with this session's own writes."""
+        """A view of the registry that includes this session's own writes."""
         return View(self.transaction, self.configuration.model, self.configuration.capabilities, self.access)
 
     def execute(self, command: Command | ConfigCommand) -> WriteResult:
-        """Do ``command``. Raises ``RegistryError``; the session must then be left with that error."""
+        """Execute ``command``. Raises ``RegistryError``; the caller must then leave the session with that error."""
         result = self._configure(command) if isinstance(command, ConfigCommand) else self._write(command)
         self._changes += result.changes
         return result
 
     def switch(self, document: JSONObject | None) -> None:
-        """Put these capabilities in force, None for all there are, whether clients may or not. Raises as ``PUT`` does.
+        """Replace the capabilities by ``document``, even if clients may not.
 
-        Nothing happens if they are in force already.
+        None restores the capabilities of a new server. Does nothing if these capabilities are in force already. Raises
+        the same errors as a ``PUT``.
         """
         changed = self._config.switch(document)
         self._changes += self._apply_configuration(changed).changes if changed else ()
@@ -381,7 +399,7 @@ class Session:
 
     @property
     def doubts(self) -> tuple[Finding, ...]:
-        """Versions written so far that could not be validated, or compared with others, with the reasons."""
+        """The findings about Versions written so far that could not be validated or compared, with the reasons."""
         written = [
             c.xid for c in self.changes if c.entity is EventEntity.VERSION and c.action is not ChangeAction.DELETED
         ]
@@ -389,20 +407,27 @@ class Session:
         return tuple(islice((doubt for row in rows.values() for doubt in list_doubts(row)), MAX_FINDINGS))
 
     def record(self, action: Action, path: str, *, about: str = "") -> None:
-        """Record that ``action`` was done to a path that is not an entity, such as ``/subscriptions/x``."""
+        """Record for the audit that ``action`` was done to ``path``, which is not an entity (such as
+        ``/subscriptions/x``).
+
+        ``about`` is a text for the audit entry; an empty text adds nothing.
+        """
         self._recorded.append((action, path))
         if about:
             self._about[about] = None
         self.administered |= action is Action.ADMINISTER
 
     def create_token(self, request: TokenRequest) -> tuple[StoredToken, str]:
-        """Create an API token and return it with its text, which is stored nowhere. Raises ``TooManyTokens``."""
+        """Create an API token. Returns the stored token and its secret text, which is not stored.
+
+        Raises ``TooManyTokens``.
+        """
         stored, text = tokens.create(self.transaction.tokens, request, self.now)
         self.record(Action.ADMINISTER, f"{tokens.PATH}/{stored.id}", about=f"made {tokens.summarize(stored)}")
         return stored, text
 
     def revoke_token(self, id: str) -> bool:
-        """Remove an API token; whether there was one."""
+        """Remove the API token with this ``id``. Returns False if there is none."""
         stored = self.transaction.tokens.get(id)
         if stored is None:
             return False
@@ -410,13 +435,13 @@ class Session:
         return self.transaction.tokens.remove(id)
 
     def end_sessions(self, subject: str) -> int:
-        """End all sessions of a subject in the explorer; how many there were."""
+        """End all explorer sessions of ``subject``. Returns the number of ended sessions."""
         ended = self.transaction.sessions.remove_of(subject)
         self.record(Action.ADMINISTER, SESSIONS, about=f"ended {ended} of {subject}")
         return ended
 
     def finish(self) -> None:
-        """Put the changes into the outbox, and what was done into the audit: last thing before the commit."""
+        """Write the changes to the outbox and the actions to the audit. Call this last, just before the commit."""
         changes = self.changes if self._changes else []
         if changes:
             documents = [change.to_json() for change in changes]
@@ -431,19 +456,19 @@ class Session:
             self.transaction.audit.append(self.audited)
 
     def _is_governed(self) -> bool:
-        """Return True if there is a policy, which does not limit the program itself."""
+        """Return True if an access policy is configured. The policy does not limit the program itself."""
         return self._settings.access != OPEN and is_configured(self.transaction)
 
     def _write(self, command: Command) -> WriteResult:
         check_command(command, self.configuration.model)
         if not self._admin:
             capabilities.require_mutable(self.configuration.capabilities, "entities")
-        # The entities of a request are written under the model and the capabilities that it brings itself.
+        # The entities of a request are written under the model and the capabilities that the same request contains.
         if list_embedded(command):
             self._permission.check_configuration()
         configured = self._config.execute_embedded(command)
         context = self._make_context(command.flags, command.target, command.base_url, command.accepted_rules)
-        # What is hidden is not looked at either, so that no error and no finding can be about it.
+        # Hidden entities are not loaded, so that no error and no finding can mention them.
         loader = WriteLoader(
             restrict_reader(self._writer, self.access), context, self.transaction.index, everything=self._writer
         )
@@ -459,7 +484,7 @@ class Session:
                 tree = loader.load(command, intent)
                 result = loader.complete(CommandDecision(command, tree, context).add(intent))
                 self._permission.check_subjects(tree)
-                # What matters least comes last, where it may be cut off.
+                # The least important findings come last, because the list may be cut off.
                 findings = sorted(
                     (*context.findings, *self._check_domain_rules(tree, context, loader)), key=_is_information
                 )
@@ -517,8 +542,9 @@ class Session:
         check_uris(tree, self._writer, root, self.access)
         if not self._admin:
             check_quotas(tree, self.transaction, self._settings)
-        # What a migration changed comes first among the events: who reads of the new model finds it in force.
-        # All that is stored is looked at, however much it is: what it comes to is not what the request asked for.
+        # Changes made by a migration come first among the events: a reader of the new model finds it already in force.
+        # The limit on work does not apply here, because all stored entities are migrated, whatever the size of the
+        # request.
         with work.unlimited():
             self._changes += self._config.migrate(self._make_context)
         names = [change.xid.removeprefix("/") for change in configured]
@@ -533,7 +559,7 @@ class Session:
         return self._apply_configuration(self._config.execute(command))
 
     def _apply_configuration(self, changes: list[Change]) -> WriteResult:
-        """Count a changed configuration as an update of the Registry (R39)."""
+        """Store ``changes`` of the configuration and count them as an update of the Registry (R39)."""
         tree = load_entities(self._writer, (), ())
         tree.registry.touch(self.now)
         fill_defaults(tree.registry, self.configuration.model.attributes, self.now)
@@ -545,7 +571,7 @@ def _is_information(finding: Finding) -> bool:
 
 
 def check_choices(settings: Settings) -> None:
-    """Raise ``SettingError`` for a setting about writes that is none of its choices."""
+    """Raise ``SettingError`` if a setting about writes has a value that is not among its choices."""
     for name, choices in _CHOICES.items():
         value = getattr(settings, name)
         if value not in choices:
@@ -554,12 +580,15 @@ def check_choices(settings: Settings) -> None:
 
 
 def load_model_source(name: str) -> JSONObject:
-    """Return the model document that the setting ``model`` names."""
+    """Return the model document that the setting ``model`` names: a built-in model or a file."""
     return builtin(name) if name in BUILTIN else _load_document(name, "model")
 
 
 def _load_document(name: str, setting: str) -> JSONObject:
-    """Return the JSON object in the file that ``setting`` names."""
+    """Return the JSON object in the file ``name``.
+
+    Raises ``SettingError``, which names ``setting``, if it cannot be read.
+    """
     try:
         source = values.parse_json(Path(name).read_bytes())
     except OSError as error:

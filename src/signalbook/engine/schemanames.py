@@ -1,6 +1,6 @@
-"""Look up schemas in the index by the names that other schemas use.
+"""Lookup of schemas in the index by the names that other schemas use.
 
-docs/references.md has the rules. ``formats.references`` applies them to schemas that are loaded.
+The rules are in docs/references.md. ``formats.references`` applies them to loaded schemas.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from signalbook.work import spend
 from signalbook.xid import ROOT, Kind, Xid
 
 NAME: Final = "name"
-"""The kind of the links that say by which names schemas refer to an entity."""
+"""The kind of the links that state by which names schemas can refer to an entity."""
 _SCHEMAS_PER_PAGE: Final = 500
-"""Schemas that match a lookup and are read together."""
+"""The number of schemas matching a lookup that are read together."""
 _STEPS_PER_SCHEMA: Final = 50
-"""Steps of work (see ``work``) that reading one of them takes."""
+"""The number of work units (see ``work``) that reading one schema takes."""
 NameLookup: TypeAlias = tuple[Xid, str]
-"""The Group to look in, or the root for all Groups, and a name that a document uses."""
+"""The Group to search, or the root for all Groups, and the name that a document uses."""
 AsWritten: TypeAlias = Callable[[NameLookup, Iterable[ReferableSchema]], list[ReferableSchema]]
 
 
 def list_name_keys(row: Row, identities: Iterable[str]) -> set[str]:
-    """Return the keys by which a Version, or a Resource that is a cross reference, is looked up by name."""
+    """Return the keys by which a Version, or a Resource that is a cross reference, can be looked up by name."""
     if row.xid.kind is Kind.VERSION and is_referable(str(row.attributes.get("format", ""))):
         return index_keys(make_referable_schema(row.xid.resource, row.attributes, {}, identities))
     if row.xref is not None:
-        # Which format its target has may change: any ending may be the right one.
+        # The format of the target may change, so the file ending of any format is possible.
         formats = ("Avro", "JsonSchema", "Protobuf", "XSD")
         return {key for format_name in formats for key in index_keys(ReferableSchema(str(row.xid), format_name))}
     return set()
@@ -51,24 +51,27 @@ def list_name_keys(row: Row, identities: Iterable[str]) -> set[str]:
 def make_referable_schema(
     xid: Xid, attributes: Mapping[str, JSON], group: JSONObject, identities: Iterable[str] = ()
 ) -> ReferableSchema:
-    """Return the names of a Resource whose default Version has these attributes; ``group`` are those of its Group."""
+    """Return the names of a Resource whose default Version has ``attributes``.
+
+    ``group`` are the attributes of its Group.
+    """
     name, format = (str(attributes.get(key) or "") for key in ("name", "format"))  # noqa: A001  the spec's name
     return ReferableSchema(str(xid), format, name, import_root(group), tuple(identities))
 
 
 def import_root(group: JSONObject) -> str:
-    """Return the import root that a Group with these attributes states."""
+    """Return the import root in the labels of a Group with these attributes, or an empty string."""
     return str((group.get("labels") or {}).get(ROOT_LABEL, ""))
 
 
 def load_named(
     index: IndexReader, reader: Reader, lookups: Collection[NameLookup]
 ) -> dict[NameLookup, list[ReferableSchema]]:
-    """Return for each lookup all schemas that may be meant, as far as ``reader`` shows them.
+    """Return for each lookup all schemas that may be meant and that ``reader`` shows.
 
-    Five queries for each Group that is looked in, whatever the number of names, and four more for each further page of
-    schemas. A limit would let hidden schemas change the result, or leave one schema where several match: only the work
-    of a request is limited. Raises ``TooComplex``.
+    Takes five queries for each Group that is searched, however many names there are, and four for each further page of
+    schemas. There is no limit on matches, because hidden schemas could then change the result; instead the work of the
+    request is limited. Raises ``TooComplex``.
     """
     schemas: dict[NameLookup, list[ReferableSchema]] = {lookup: [] for lookup in lookups}
     by_scope: dict[Xid, list[str]] = defaultdict(list)
@@ -88,7 +91,7 @@ def load_named(
 
 
 def _read_named(reader: Reader, matches: Mapping[Xid, Collection[str]]) -> Iterator[tuple[Xid, ReferableSchema]]:
-    """Yield the schemas with these keys, except Versions that are not shown by default."""
+    """Yield the schemas that match, except Versions that are not the default Version. ``matches`` has keys by xid."""
     resources = {xid.resource for xid in matches}
     rows = reader.get_many({*matches, *resources, *(xid.owner for xid in resources)})
     targets = reader.get_many({row.xref for row in rows.values() if row.xref is not None}) if rows else {}
@@ -105,21 +108,22 @@ def _read_named(reader: Reader, matches: Mapping[Xid, Collection[str]]) -> Itera
 
 
 class StoredNames:
-    """The schemas that were looked up by name. What is looked up and was not loaded is noted in ``missing``."""
+    """The schemas that were looked up by name. Lookups that are not loaded yet are collected in ``missing``."""
 
     def __init__(self) -> None:
         self.missing: set[NameLookup] = set()
         self._loaded: dict[NameLookup, list[ReferableSchema]] = {}
 
     def load(self, schemas: Mapping[NameLookup, list[ReferableSchema]]) -> None:
-        """Keep what is stored."""
+        """Add the results of ``load_named``."""
         self._loaded |= schemas
 
     def find(self, name: str, referring: Xid, as_written: AsWritten) -> Xid | None:
-        """Return the schema that the schema ``referring`` calls ``name``; None if there is none, or it is not loaded.
+        """Return the schema that the schema ``referring`` calls ``name``.
 
-        ``as_written`` returns the stored schemas as a write changes them. The own Group is a lookup of its own,
-        because other Groups may have very many schemas of that name.
+        None if there is none or it is not loaded yet. ``as_written`` returns stored schemas with the changes of a
+        write. The Group of ``referring`` is searched separately, because other Groups may have very many schemas of
+        that name.
         """
         group = referring.resource.owner
         lookups = [(group, name)] if is_built_in(name) else [(group, name), (ROOT, name)]

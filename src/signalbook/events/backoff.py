@@ -1,4 +1,4 @@
-"""What an attempt makes of a delivery: delivered, tried again after a backoff, suspended or gone."""
+"""Compute the state of a delivery after an attempt: delivered, retrying after a backoff, suspended or gone."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from signalbook.values import format_timestamp, parse_timestamp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """The times of further attempts: after ``first`` seconds, then twice as many each time, at most ``longest``.
+    """The rules for waiting between failed attempts.
 
-    Each wait is shortened by up to half at random, so that sinks that failed together do not return together. A sink
-    that accepted nothing for ``give_up`` seconds and ``attempts`` attempts is suspended.
+    The first wait takes ``first`` seconds, and each further wait is twice as long, up to ``longest``. Each wait is
+    shortened at random by up to half, so that sinks that failed together are not tried together. A sink that accepted
+    nothing for ``give_up`` seconds and in ``attempts`` attempts is suspended.
     """
 
     first: float = 1.0
@@ -24,13 +25,13 @@ class Backoff:
     attempts: int = 8
 
     def wait(self, failures: int, chance: float) -> float:
-        """Seconds to wait after so many failures in a row, from 1; ``chance`` is from 0 to 1."""
+        """Return the seconds to wait after ``failures`` (1 or more) in a row. ``chance`` is random, from 0 to 1."""
         whole = min(self.longest, self.first * 2.0 ** min(failures - 1, 30))
         return whole * (1 - chance / 2)
 
 
 def delivered(state: DeliveryState, count: int, now: datetime) -> DeliveryState:
-    """``count`` events were taken."""
+    """Return the state after the sink has accepted ``count`` events at the time ``now``."""
     stamp = format_timestamp(now)
     fresh = replace(state, delivered=state.delivered + count, lastattempt=stamp, state=ACTIVE, next="")
     if not count:
@@ -59,13 +60,14 @@ def failed(
 
 
 def resumed(state: DeliveryState) -> DeliveryState:
-    """The subscription was updated: it begins anew where it stopped."""
+    """Return the state after an update of the subscription: failures are reset, the position stays."""
     return replace(state, state=ACTIVE, failures=0, failing="", next="")
 
 
 def _is_over(state: DeliveryState, now: datetime, backoff: Backoff) -> bool:
     since = parse_timestamp(state.failing)
-    # Both: the time alone would suspend a sink at once whose server was off for long, attempts alone one that restarts.
+    # Require both. With the time alone, a sink would be suspended at its first failure after this server was off for
+    # long. With attempts alone, a sink that restarts would be suspended too early.
     return state.failures >= backoff.attempts and now - since >= timedelta(seconds=backoff.give_up)
 
 

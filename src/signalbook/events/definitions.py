@@ -1,8 +1,8 @@
-"""The message definitions of the registry's own change events, in each API's dialect, as a document to import.
+"""Build a document with message definitions of the registry's own change events, in the dialect of each API.
 
-With it a registry describes itself as a producer: its feed goes through the same pipeline as any stream. What the
-Message Catalog drafts print of their own events is here without their mistakes: subjects are paths as the
-API has them, those of groups and definitions too; ``value`` and ``required`` stand where they must (D-23).
+With this document a registry describes itself as a producer, and a pipeline can process its change feed. The
+definitions correct errors in those that the Message Catalog drafts print: subjects are paths of the API, also for
+groups and definitions, and ``value`` and ``required`` are in the right place (D-23).
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ _CHANGED_SCHEMA: Final[JSONObject] = {
 
 
 def change_event_definitions() -> JSONObject:
-    """A message group for each dialect with a message per event type, named by it, and the schema of their payloads."""
+    """Return a document with a message group for each dialect, and the schema of the payloads.
+
+    Each group has one message for each event type. The type is the id of the message.
+    """
     return {
         "messagegroups": {
             GROUP: _build_own_group(),
@@ -113,7 +116,7 @@ def _build_draft_message(types: str, action: str, api: str) -> JSONObject:
             "id": {"required": True, "description": "Unique among the events with this source, type and subject"},
             "type": {"value": draft_type(types, action), "required": True},
             "source": {"required": True, "description": f"Base URI of the {api}"},
-            # Not a template: groups, their members and versions have paths of different lengths.
+            # A template cannot be used, because paths of groups, their members and versions differ in length.
             "subject": {"required": True, "description": f"API path of what was {_HAPPENED[action]}"},
             "time": {"required": True, "description": time},
         },

@@ -1,7 +1,7 @@
-"""The event dialects of the APIs: one committed change as CloudEvents of one of them.
+"""Convert committed changes to CloudEvents in the dialect of each API.
 
-The ``source`` of an event is the root of its API: xRegistry's events say what changed (core/events.md, "Event
-Definition"), those of the CNCF drafts only that something is there or gone, and where (D-18 to D-22).
+The ``source`` of an event is the root of its API. xRegistry's events say what changed (core/events.md, "Event
+Definition"). Events of the CNCF drafts say only that an entity exists or was deleted (D-18 to D-22).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WITHOUT_CHANGED: Final = frozenset({"model", "modelsource"})
 
 
 def event_type(entity: str, action: str) -> str:
-    """The CloudEvents ``type`` of a change (R293)."""
+    """Return the CloudEvents ``type`` for an ``action`` on a kind of ``entity`` (R293)."""
     return f"io.xregistry.{entity}.{action}"
 
 

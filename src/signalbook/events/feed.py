@@ -1,4 +1,4 @@
-"""The change feed: its newest position, looked up once for all who wait for more, and the retention of its history."""
+"""Watch the newest position of the change feed for all waiting clients, and prune its old history."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ Listener = Callable[[int], None]
 
 
 class Head:
-    """The position of the last change, by whichever process. Safe for threads.
+    """The position of the newest change of any process. Threads may share it.
 
-    ``ask`` reads it; it is not read while nobody listens. While the store cannot be read, it stays where it was.
+    ``ask`` reads the position from the store. It is called only while there are listeners. While the store cannot be
+    read, the position stays unchanged.
     """
 
     def __init__(self, ask: Callable[[], int]) -> None:
@@ -32,13 +33,13 @@ class Head:
 
     @property
     def position(self) -> int:
-        """The position found by the last look, 0 before the first one."""
+        """The position that was read last, or 0 if it has not been read yet."""
         return self._position
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call ``listener`` with each new position, in another thread, until the function that is returned is called.
+        """Call ``listener`` with each new position in another thread. Return a function that stops this.
 
-        It must not take long: the others wait for it.
+        ``listener`` must return quickly, because other listeners wait for it.
         """
         mark = object()
         with self._lock:
@@ -77,7 +78,8 @@ class Head:
 
 
 WAITING_FACTOR: Final = 4
-"""What a subscription still waits for is kept so many times as long: a sink that never comes back keeps no history."""
+"""Changes that a subscription still waits for are kept this many times as long. After that time they are pruned too, so
+that a sink that never returns does not keep the history forever."""
 
 _PRUNE_EVERY: Final = 60.0
 _NO_BOUND: Final = 2**63 - 1
@@ -85,9 +87,9 @@ _LOG: Final = logging.getLogger("signalbook.events")
 
 
 class Retention:
-    """Prunes changes that are older than ``days``, from a thread of its own, in small transactions.
+    """Prunes changes that are older than ``days`` in a separate thread and in small transactions.
 
-    The last change always stays. Any number of processes may do this on one store.
+    The newest change is always kept. Several processes may do this on one store.
     """
 
     def __init__(self, engine: Engine, *, days: float, now: Callable[[], datetime] = values.now) -> None:
@@ -98,23 +100,23 @@ class Retention:
         self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
 
     def start(self) -> None:
-        """Begin to look, now and every minute."""
+        """Start the thread, which prunes now and then every minute."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End with the transaction under way."""
+        """Stop after the current transaction."""
         self._over.set()
         self._thread.join()
 
     def prune(self) -> int:
-        """Prune what is due; returns how many changes that were. Raises ``StorageError``."""
+        """Prune old changes, and return their number. Raises ``StorageError``."""
         now = self._now()
         return self._prune(now - self._days, self._find_least_waiting()) + self._prune(
             now - WAITING_FACTOR * self._days, _NO_BOUND
         )
 
     def _find_least_waiting(self) -> int:
-        """Return the position behind which some subscription has not been delivered to."""
+        """Return the lowest position up to which all subscriptions have their events, or a maximum without any."""
         with self._engine.store.read() as transaction:
             least = transaction.subscriptions.least_position()
         return _NO_BOUND if least is None else least
@@ -129,7 +131,7 @@ class Retention:
         while not self._over.is_set():
             try:
                 count = self.prune()
-            except StorageError as error:  # a busy or absent database is no reason to give up
+            except StorageError as error:  # try again later if the database is busy or absent
                 _LOG.warning("old changes could not be pruned, will retry: %s", error)
             else:
                 if count:

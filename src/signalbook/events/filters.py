@@ -1,4 +1,4 @@
-"""Filters of events: the filter dialects of the CloudEvents Subscriptions API (subscriptions/spec.md 3.2.4)."""
+"""Parse filters of events in the dialects of the CloudEvents Subscriptions API (subscriptions/spec.md 3.2.4)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ MAX_FILTERS: Final = 256
 
 
 class FilterError(SignalbookError):
-    """A filter that cannot be used; the message begins with its place in the document."""
+    """The error for an invalid filter. The message begins with the path of the filter in the document."""
 
 
 def parse(value: JSON) -> Filter:
-    """The filter in a JSON document: one filter expression, or an array of them that all have to hold (D-29).
+    """Return the filter in a JSON document, as a function that returns True if an event passes (D-29).
 
-    An empty array lets everything pass. Raises ``FilterError``.
+    ``value`` is a filter expression, or an array of expressions that must all be true. All events pass an empty array.
+    Raises ``FilterError``.
     """
     reading = _Reading()
     if isinstance(value, list):
@@ -33,7 +34,7 @@ def parse(value: JSON) -> Filter:
 
 
 class _Reading:
-    """Counts what it has read: a document may not grow beyond ``MAX_FILTERS`` expressions."""
+    """Parses one document, and counts its expressions: ``MAX_FILTERS`` at most are accepted."""
 
     def __init__(self) -> None:
         self._count = 0

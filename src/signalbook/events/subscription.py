@@ -1,4 +1,4 @@
-"""A subscription: which events are wanted, and where they go (CloudEvents subscriptions/spec.md 3.2)."""
+"""Represent a subscription: the events to deliver, and the sink for them (CloudEvents subscriptions/spec.md 3.2)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ HTTP: Final = "HTTP"
 
 
 class SubscriptionError(SignalbookError):
-    """A subscription that cannot be; the message begins with the place of the fault in its document."""
+    """The error for an invalid subscription. The message begins with the path of the problem in its document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """The credential for a sink (D-31). ``secrets`` holds the members that nobody may read back."""
+    """The credential for a sink (D-31). ``secrets`` has the members that the API never returns."""
 
     credentialtype: str
     members: Mapping[str, str] = field(default_factory=dict)
@@ -28,13 +28,13 @@ class Credential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """A subscription (D-28). ``source`` and ``types`` narrow what ``filters`` let pass; empty ones do not.
+    """A subscription (D-28). An event must match ``source``, ``types`` and ``filters``; empty ones match every event.
 
-    ``sink`` is a URI of the ``protocol``; ``protocolsettings`` and ``credential`` are that protocol's, too. ``root`` is
-    the registry's URL as the subscriber knows it: ``source`` is below it, and so is the source of the events.
-    Deliveries have the rights of ``owner``, None if it was made with open access. ``fault`` is the reason why nothing
-    can be delivered at present, such as unreadable secrets. ``revision`` changes with each write. Sinks and settings
-    may hold secrets.
+    ``sink`` is a URI for ``protocol``. The protocol defines ``protocolsettings`` and ``credential``. ``root`` is the
+    URL of the registry as the subscriber knows it; ``source`` and the sources of events begin with it. Only events that
+    ``owner`` may read are delivered; None means that the subscription was created with open access. ``fault`` is the
+    current reason why nothing can be delivered, such as unreadable secrets. ``revision`` changes with each write.
+    ``sink`` and ``protocolsettings`` may contain secrets.
     """
 
     id: str
@@ -58,7 +58,7 @@ _MAX_MEMBER_CHARS: Final = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialType:
-    """The members of one ``credentialtype``, beside those that every type may have."""
+    """The members of one ``credentialtype``, in addition to members that every type may have."""
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
@@ -73,14 +73,17 @@ CREDENTIAL_TYPES: Final[Mapping[str, CredentialType]] = {
     ),
     "SIGNATURE": CredentialType(required=("signingsecret",)),
 }
-"""Those of the specification, and one for sinks that want nothing but signed deliveries."""
+"""The types of the specification, and ``SIGNATURE`` for sinks that need only signed deliveries."""
 
 SECRET_MEMBERS: Final = frozenset({"secret", "accesstoken", "refreshtoken", "signingsecret"})
 _EVERYWHERE: Final = ("signingsecret",)
 
 
 def read_credential(document: JSON) -> tuple[Credential | None, list[Finding]]:
-    """The credential in a subscription's document, its secrets not yet complete, and what is wrong with it."""
+    """Return the credential in the document of a subscription, and findings about it.
+
+    The credential is None if its type is invalid. Stored secrets that the document leaves out are not added yet.
+    """
     if not isinstance(document, dict):
         return None, [_make_finding("", "type", "it takes an object")]
     kind = document.get("credentialtype")
@@ -94,9 +97,10 @@ def read_credential(document: JSON) -> tuple[Credential | None, list[Finding]]:
 
 
 def with_known_secrets(subscription: Subscription, stored: Subscription | None) -> Subscription:
-    """``subscription`` with the secrets that it leaves out, taken from what is ``stored`` of it.
+    """Return ``subscription`` with the secrets that it leaves out, taken from its ``stored`` form.
 
-    Only if they go where they went before: who may update a subscription must not have its secrets sent elsewhere.
+    Secrets are added only if the sink and the type of the credential are unchanged. Otherwise a caller who may update a
+    subscription could have its secrets sent elsewhere.
     """
     new = subscription.credential
     if new is None or stored is None or stored.credential is None or _goes_to(subscription) != _goes_to(stored):
@@ -116,7 +120,7 @@ def find_missing_secrets(subscription: Subscription) -> Iterator[Finding]:
 
 
 def secret_binding(subscription: Subscription) -> JSON:
-    """Return the parts of a subscription that its secrets belong to: no other sink may get them."""
+    """Return the parts of a subscription to which its secrets are bound, so that no other sink can get them."""
     return [subscription.id, *_goes_to(subscription)]
 
 
@@ -158,5 +162,5 @@ _CHECKS: Final[dict[str, Callable[[Any], bool]]] = {"accesstokenexpiresutc": _is
 
 
 def _make_finding(path: str, rule: str, message: str) -> Finding:
-    # The value is never repeated: it may be a secret that is in the wrong place.
+    # Messages must not contain the value: it may be a secret in the wrong member.
     return Finding(path=f"{CREDENTIAL_PATH}{path}", rule=rule, message=message)

@@ -1,7 +1,7 @@
-"""The interface of every schema format: schema documents and payload bytes in, values and findings out.
+"""The interface of every schema format. A format parses schema documents, decodes payload bytes and reports findings.
 
-A format is a module that keeps to the ``Format`` protocol and is named in the entry-point group ``signalbook.formats``;
-``find`` finds it. Nothing here reads a network or a file.
+A format is a module that implements the ``Format`` protocol and is registered in the entry-point group
+``signalbook.formats``. ``find`` returns it. This module reads no network and no files.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from signalbook.formats.shape import Shape
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, dump_json, parse_json
 
-# Given the URI or path a schema document refers to, the document's bytes, or None where there is none to be had.
+# A function that takes the URI or path in a reference and returns the bytes of that document, or None if it has none.
 Resolve = Callable[[str], bytes | None]
-# Segments from the top of a value or document.
+# The segments that lead from the top of a value or document to one of its parts.
 Path = tuple[str | int, ...]
 Reason = Literal["decode_error", "schema_violation", "unsupported_format"]
 
@@ -27,11 +27,11 @@ MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 MAX_FINDINGS: Final = 100
 MAX_MESSAGE: Final = 300
 IMPORT: Final = "import"
-"""The rule of findings about references to other documents that were not followed, or that lead to nothing."""
+"""The rule of findings about references to other documents that were not followed or could not be resolved."""
 
 
 class SchemaError(SignalbookError):
-    """A schema document that cannot be used; ``findings`` says what is wrong and where in the document."""
+    """A schema document that cannot be used; ``findings`` lists the problems and their places in the document."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.findings = tuple(findings)
@@ -39,28 +39,30 @@ class SchemaError(SignalbookError):
 
 
 class UnresolvedReferences(SchemaError):
-    """A schema document that cannot be judged: others are missing, without which it means nothing."""
+    """A schema document that cannot be checked because documents that it refers to are missing."""
 
 
 class PayloadError(SignalbookError):
-    """A payload its schema rejects; ``reason`` is one of K-44, ``findings`` every violation found."""
+    """A payload that its schema rejects; ``reason`` is a dead-letter reason (K-44), ``findings``
+    lists all violations found.
+    """
 
     def __init__(self, reason: Reason, findings: Iterable[Finding]) -> None:
         self.reason = reason
         self.findings = tuple(findings)
         super().__init__()
 
-    # Made when asked for: of thousands of payloads that are rejected hardly anybody reads it.
+    # Build the text only on request: most of the thousands of rejected payloads never need it.
     def __str__(self) -> str:
         return f"{self.reason}: " + "; ".join(str(finding) for finding in self.findings)
 
-    # Exceptions that are made of more than their text do not survive the way from a worker otherwise.
+    # Pickling, which passes exceptions between processes, needs the constructor's arguments, not only the text.
     def __reduce__(self) -> tuple[type[PayloadError], tuple[Reason, tuple[Finding, ...]]]:
         return type(self), (self.reason, self.findings)
 
 
 class Schema(Protocol):
-    """A usable schema: a document, or the part of it that a deep link names."""
+    """A usable schema: a whole document, or the part of a document that a deep link names."""
 
     @property
     def format(self) -> str:
@@ -69,33 +71,35 @@ class Schema(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over the format, the document, everything it refers to, and the deep link."""
+        """The SHA-256 digest of the format, the document, all documents that it refers to, and the deep link."""
         ...
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """Doubts about the document or the way it was named."""
+        """The findings about the document or its format name that do not prevent its use."""
         ...
 
     def decode(self, payload: bytes, content_type: str = "") -> JSON:
-        """Decode and validate; an empty ``content_type`` means the format's native encoding.
+        """Decode and validate ``payload``; an empty ``content_type`` means the format's native encoding.
 
-        Scalars come as the Python types that ``shape.Scalar`` lists; all else is JSON-like. Raises ``PayloadError``.
+        Scalars are of the Python types listed at ``shape.Kind``; all other values are JSON-like. Raises
+        ``PayloadError``.
         """
         ...
 
     def encode(self, value: JSON, content_type: str = "") -> bytes:
-        """Return a conforming ``value``, as ``decode`` gives it, as a payload that ``decode`` takes; the reverse of it
-        (K-52).
+        """Return ``value``, which has the form that ``decode`` returns, as a payload that ``decode`` accepts (K-52).
 
-        An empty ``content_type`` means the format's native encoding. Raises ``PayloadError``.
+        An empty ``content_type`` means the format's native encoding. Raises ``PayloadError`` if ``value`` does not
+        conform.
         """
         ...
 
     def reading(self, writer: Schema) -> Schema:
-        """Return the schema for payloads that ``writer``, another version of this one, wrote (K-40).
+        """Return the schema that decodes payloads written with ``writer``, another version of this schema (K-40).
 
-        A format with a schema resolution of its own decodes them to what this schema says; any other is ``writer``'s.
+        A format that defines schema resolution (such as Avro) decodes to the members of this schema. Other formats
+        return ``writer``.
         """
         ...
 
@@ -104,30 +108,31 @@ class Schema(Protocol):
         ...
 
     def shape(self) -> Shape:
-        """Return the columns a conforming payload fits into."""
+        """Return the columns that a conforming payload fits into."""
         ...
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
-        """Return the required top-level members with a closed set of scalar values, by name (K-30).
+        """Return the required top-level members that have a closed set of scalar values, by name (K-30).
 
-        An object that lacks such a member, or has another value in it, does not conform; the reverse proves nothing.
+        An object without such a member, or with another value in it, does not conform. An object with such values may
+        still violate other rules.
         """
         ...
 
 
 @runtime_checkable
 class Tolerant(Protocol):
-    """The additional methods of a ``Schema`` that can ignore unknown members."""
+    """The additional property of a ``Schema`` that can ignore unknown members."""
 
     @property
     def tolerant(self) -> Schema:
-        """The same schema, passing over them."""
+        """The same schema, except that it ignores unknown members instead of rejecting them."""
         ...
 
 
 @runtime_checkable
 class Judging(Protocol):
-    """The additional methods of a ``Schema`` that finds out faster whether a value conforms than why not."""
+    """The additional method of a ``Schema`` that checks conformance faster than it lists violations."""
 
     def allows(self, value: JSON) -> bool:
         """Return True if ``validate`` reports no findings."""
@@ -136,25 +141,27 @@ class Judging(Protocol):
 
 @runtime_checkable
 class Indexed(Protocol):
-    """The additional methods of a ``Schema`` whose document has several, identified by their places in it."""
+    """The additional method of a ``Schema`` that is one of several in its document, identified by their indices."""
 
     def is_at(self, indices: tuple[int, ...]) -> bool:
-        """Return True if the schema is at this place: an index in the document, then in that type."""
+        """Return True if this schema is at ``indices``: the index of a type in the document, then of a type nested in
+        it.
+        """
         ...
 
 
 def is_judging(schema: object) -> TypeGuard[Judging]:
-    """Return True for a ``Judging`` schema."""
+    """Return True if ``schema`` implements ``Judging``."""
     return _is_following(schema, Judging)
 
 
 def is_indexed(schema: object) -> TypeGuard[Indexed]:
-    """Return True for an ``Indexed`` schema."""
+    """Return True if ``schema`` implements ``Indexed``."""
     return _is_following(schema, Indexed)
 
 
 def is_elsewhere(schema: Schema, indices: tuple[int, ...]) -> bool:
-    """Return True if the schema is one of several in its document, and not at this place."""
+    """Return True if ``schema`` is one of several in its document and is not the schema at ``indices``."""
     return is_indexed(schema) and not schema.is_at(indices)
 
 
@@ -163,7 +170,7 @@ def _is_following(schema: object, protocol: Any) -> bool:
     return _is_subclass(kind, protocol)
 
 
-# To look at an object for its methods takes Python longer than to read a small payload.
+# isinstance() with a protocol takes longer than reading a small payload.
 _is_subclass: Final = cache(issubclass)
 
 
@@ -172,26 +179,26 @@ class Format(Protocol):
 
     name: str
     versions: tuple[str, ...]
-    """The versions to offer in capabilities; ``Name/*`` if more can be read than are listed."""
+    """The versions to list in capabilities; ``Name/*`` means that more versions are supported than are listed."""
 
     def canonical(self, format: str) -> str | None:
-        """Return ``format`` in its canonical spelling, or ``None`` for a version that is not supported (G-12, G-13)."""
+        """Return ``format`` in its canonical spelling, or None if its version is not supported (G-12, G-13)."""
         ...
 
     def check(self, document: bytes, format: str) -> list[Finding]:
-        """Return the findings about a schema document alone: external references are not followed (G-19)."""
+        """Return the findings about ``document`` without following its references to other documents (G-19)."""
         ...
 
     def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> Schema:
-        """Return the schema that ``link`` names in ``document`` (G.2; "" is the top-level one).
+        """Return the schema that ``link`` names in ``document`` (G.2); an empty ``link`` names the top-level schema.
 
-        References to other documents go through ``resolve`` and never to a network. Raises ``SchemaError``.
+        References to other documents are read with ``resolve``, never over a network. Raises ``SchemaError``.
         """
         ...
 
 
 def check_size(document: bytes) -> list[Finding]:
-    """Return a finding if a schema document is empty (G-23) or beyond ``MAX_DOCUMENT_BYTES``."""
+    """Return a finding if ``document`` is empty (G-23) or larger than ``MAX_DOCUMENT_BYTES``, otherwise no finding."""
     if not document.strip():
         return [Finding(path="", rule="empty", message="the schema document is empty")]
     if len(document) > MAX_DOCUMENT_BYTES:
@@ -201,12 +208,12 @@ def check_size(document: bytes) -> list[Finding]:
 
 
 def shorten(message: str) -> str:
-    """Return ``message`` cut to what a person reads: payloads quoted in full help nobody."""
+    """Return ``message`` cut to ``MAX_MESSAGE`` characters, because it may quote a whole payload."""
     return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
 
 
 def parse_media_type(content_type: str) -> str:
-    """Return the type/subtype of a Content-Type, lower case, without parameters."""
+    """Return the type and subtype of a Content-Type, such as ``text/plain``, in lower case and without parameters."""
     return _known(content_type)[0] if len(content_type) <= _MAX_CACHED_CHARS else _parse_media(content_type)[0]
 
 
@@ -215,7 +222,8 @@ def is_json(content_type: str) -> bool:
     return _known(content_type)[1] if len(content_type) <= _MAX_CACHED_CHARS else _parse_media(content_type)[1]
 
 
-# Asked several times of each message, which mostly have the same few; but a client may send any.
+# Content types are parsed several times for each message, and few different ones occur. Long ones are not cached,
+# because a client can send any text.
 _MAX_CACHED_CHARS: Final = 256
 
 
@@ -228,9 +236,9 @@ _known: Final = lru_cache(maxsize=1024)(_parse_media)
 
 
 def read_json(payload: bytes) -> JSON:
-    """Return the value of a payload that is JSON, with all digits of its numbers (``parse_json`` with ``exact``).
+    """Parse a JSON payload and keep all digits of its numbers (``parse_json`` with ``exact``).
 
-    Raises ``PayloadError`` if it is no JSON, or has more than ``MAX_VALUES`` values.
+    Raises ``PayloadError`` if ``payload`` is not JSON or has more than ``MAX_VALUES`` values.
     """
     try:
         return parse_json(payload, max_values=MAX_VALUES, exact=True)
@@ -239,10 +247,10 @@ def read_json(payload: bytes) -> JSON:
 
 
 class JsonValues:
-    """The common part of schemas whose payloads are JSON, and whose values stay JSON."""
+    """The shared methods of schemas whose payloads are JSON and whose decoded values are plain JSON values."""
 
     def decode(self: Schema, payload: bytes, content_type: str = "") -> JSON:
-        """Decode JSON and validate it. Raises ``PayloadError``."""
+        """Decode and validate a JSON payload; an empty ``content_type`` means JSON. Raises ``PayloadError``."""
         if content_type and not is_json(content_type):
             raise make_unsupported_error(content_type, self.format)
         value = read_json(payload)
@@ -251,7 +259,7 @@ class JsonValues:
         return value
 
     def encode(self: Schema, value: JSON, content_type: str = "") -> bytes:
-        """Validate a value and write it as JSON. Raises ``PayloadError``."""
+        """Validate a value and return it as JSON; an empty ``content_type`` means JSON. Raises ``PayloadError``."""
         if content_type and not is_json(content_type):
             raise make_unsupported_error(content_type, self.format)
         payload = encode_json(value)
@@ -260,18 +268,18 @@ class JsonValues:
         return payload
 
     def reading(self, writer: Schema) -> Schema:
-        """Return ``writer``, because it describes its payloads itself."""
+        """Return ``writer``: without schema resolution, a payload is decoded with the schema that wrote it."""
         return writer
 
 
 def encode_json(value: JSON) -> bytes:
-    """Return ``value`` as JSON text that reads back as the same.
+    """Return ``value`` as JSON text that parses to an equal value.
 
-    Raises ``PayloadError`` for what JSON has no form for.
+    Raises ``PayloadError`` if ``value`` contains values that JSON cannot represent.
     """
     try:
         text = dump_json(value)
-        # Read back and compared: the encoder writes bytes, dates and NaN as something without complaint.
+        # Parse the text again and compare: the encoder turns bytes, dates and NaN into other values without an error.
         if parse_json(text, exact=True) == value:
             return text
         why = "it has values that JSON does not have, such as bytes, dates or NaN"
@@ -281,39 +289,39 @@ def encode_json(value: JSON) -> bytes:
 
 
 def make_unsupported_error(content_type: str, format: str) -> PayloadError:
-    """Return the error for a payload encoding that ``format`` neither reads nor writes."""
+    """Return the error for a ``content_type`` that schemas of ``format`` can neither decode nor encode."""
     text = f"{format} has no payloads of content type {content_type!r}"
     return PayloadError("unsupported_format", [Finding(path="", rule="content_type", message=text)])
 
 
 def make_payload_error(reason: Reason, rule: str, message: str) -> PayloadError:
-    """Return the error for a payload as a whole."""
+    """Return the error about a payload as a whole, with one finding of ``rule`` whose path is empty."""
     return PayloadError(reason, _wrap_finding(rule, shorten(message)))
 
 
-# Thousands of payloads that are cut off have the same said of them.
+# Thousands of truncated payloads get the same finding, so it is cached.
 @lru_cache(maxsize=256)
 def _wrap_finding(rule: str, message: str) -> tuple[Finding, ...]:
     return (Finding(path="", rule=rule, message=message),)
 
 
 def make_finding(path: Path, rule: str, message: str) -> Finding:
-    """Return a finding in a value or document at ``path``."""
+    """Return a finding about the part at ``path`` of a value or document."""
     return Finding(path=format_pointer(path), rule=rule, message=shorten(message))
 
 
 def format_pointer(path: Iterable[str | int]) -> str:
-    """Return a JSON Pointer (RFC 6901) of path segments."""
+    """Return the JSON Pointer (RFC 6901) that consists of the segments in ``path``."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
 GROUP: Final = "signalbook.formats"
-# Other names for formats, met in registry documents (G-13).
+# Alternative names of formats that occur in registry documents (G-13).
 ALIASES: Final = {"xmlschema": "xsd", "proto": "protobuf", "json-schema": "jsonschema"}
 
 
 def find(format: str) -> Format | None:
-    """Return the format that reads ``format`` (``Name/version``, case-insensitive), or ``None`` if there is none
+    """Return the format that supports ``format`` (``Name/version``, case-insensitive), or None if no format does
     (G-12).
     """
     offered = _find_offered().get(find_family(format))
@@ -324,16 +332,16 @@ def find(format: str) -> Format | None:
 
 
 def find_family(format: str) -> str:
-    """Return the name of a format without its version, in lower case, other spellings undone (G-13)."""
+    """Return the canonical name of ``format`` without its version, in lower case; aliases are replaced (G-13)."""
     name = format.partition("/")[0].strip().lower()
     return ALIASES.get(name, name)
 
 
 def extract_text(content: bytes, format: str = "") -> bytes:
-    """Return the text that a format reads of a document; for a JSON string, the text in it.
+    """Return the schema text in ``content``: the text of a JSON string if ``content`` is one, otherwise ``content``.
 
-    A schema that is not JSON (Protobuf, XSD), sent inline as ``application/json``, is a JSON string. For Avro a string
-    without JSON is a schema: the name of a type.
+    A schema that is not JSON (Protobuf, XSD) and is sent inline as ``application/json`` is a JSON string. In Avro a
+    JSON string can itself be a schema, the name of a type, and is then returned unchanged.
     """
     if not content.startswith(b'"'):
         return content
@@ -347,7 +355,7 @@ def extract_text(content: bytes, format: str = "") -> bytes:
 
 
 def list_supported() -> tuple[str, ...]:
-    """Return the formats and versions that capability documents list (G-25); ``Name/*`` stands for any release."""
+    """Return the formats and versions to list in capability documents (G-25); ``Name/*`` means any version."""
     return tuple(version for name in sorted(_find_offered()) for version in _load(_find_offered()[name]).versions)
 
 

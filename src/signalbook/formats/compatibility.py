@@ -1,6 +1,6 @@
-"""Compatibility: the differences that keep readers of one schema from reading what was written with another.
+"""Compatibility: find the differences that prevent readers of one schema from reading data of another.
 
-core/spec.md "compatibility" names the six rules; what "can read" means is up to each format (G-30).
+core/spec.md "compatibility" names the six rules; each format defines what "can read" means (G-30).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RULES: Final = ("backward", "backward_transitive", "forward", "forward_transitiv
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaText:
-    """A schema document with what is needed to understand it; ``format`` as in ``Format.parse``."""
+    """A schema document with its ``format`` and with ``resolve``, which reads the documents that it refers to."""
 
     document: bytes
     format: str
@@ -31,10 +31,10 @@ class SchemaText:
 class Difference:
     """A reason why payloads written with one schema are not safe for readers of another.
 
-    ``path`` tells where, in the terms of the format: a JSON Pointer into the reader's document (into the writer's where
-    the reader has no such part), a dotted Avro or Protobuf name. ``rule`` is a stable machine name, such as
-    ``required_added``; ``old`` is the writer's side, ``new`` the reader's, None where that side has nothing;
-    ``message`` is for people: what is different and why it matters.
+    ``path`` is the place in the terms of the format: a dotted Avro or Protobuf name, or a JSON Pointer into the
+    reader's document (into the writer's if the reader has no such part). ``rule`` is a stable machine name, such as
+    ``required_added``. ``old`` is the value in the writer's schema, ``new`` the value in the reader's; None means that
+    the schema has no value there. ``message`` explains to people what differs and why it matters.
     """
 
     path: str
@@ -48,13 +48,14 @@ class Difference:
 
 
 class TooManySteps(Exception):
-    """Types that stand for each other in ever new pairs: there is no end to it."""
+    """Raised when a comparison takes more steps than allowed, for example when recursive types form ever new pairs."""
 
 
 class Comparison:
-    """Collects differences of two schemas within ``most`` steps, since hostile schemas may ask for any number.
+    """A collector of differences between two schemas; it stops after ``most`` steps, because schemas may be hostile.
 
-    ``met`` are the pairs of types that were compared or wait to be: types contain themselves and each other.
+    ``found`` lists the differences. ``met`` has the pairs of types that were compared or queued, because types may
+    contain themselves.
     """
 
     def __init__(self, most: int) -> None:
@@ -68,14 +69,17 @@ class Comparison:
         self.found.append(Difference(path=path, rule=rule, old=old, new=new, message=shorten(message)))
 
     def step(self, steps: int = 1) -> None:
-        """Count steps. Raises ``TooManySteps``, also once there are more differences than anybody reads."""
+        """Count ``steps``. Raises ``TooManySteps`` beyond the limit or after ``MAX_FINDINGS`` differences."""
         self._steps += steps
         spend(steps)
         if self._steps > self._most or len(self.found) > MAX_FINDINGS:
             raise TooManySteps
 
     def differences(self, subject: str, compare: Callable[[], None]) -> list[Difference]:
-        """Return the differences that ``compare`` reports, or ``undecided`` if comparing ``subject`` takes too long."""
+        """Run ``compare`` and return the differences that it reports, at most ``MAX_FINDINGS``.
+
+        If it takes too many steps, the last difference is ``undecided``; ``subject`` is the noun in its message.
+        """
         try:
             compare()
         except TooManySteps:
@@ -86,23 +90,24 @@ class Comparison:
 
 @runtime_checkable
 class FormatComparison(Protocol):
-    """The additional methods of a ``Format`` that can compare schemas."""
+    """The additional method of a ``Format`` that can compare schemas."""
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
-        """Return why ``reader`` cannot be trusted to read what ``writer`` allows; empty if every payload is safe.
+        """Return why ``reader`` may fail to read payloads that ``writer`` allows; empty if it can read every payload.
 
-        The answer is sound: no difference means compatible. An uncertain answer is a difference (``undecided``). Raises
-        ``SchemaError`` for a document that cannot be used.
+        The result is sound: an empty list proves compatibility. What cannot be decided is a difference (``undecided``).
+        Raises ``SchemaError`` for a document that cannot be used.
         """
         ...
 
 
 @runtime_checkable
 class Succeeding(Protocol):
-    """The additional methods of a ``FormatComparison`` for which it matters which schema is newer."""
+    """The additional method of a ``FormatComparison`` whose result also depends on which schema is newer."""
 
     def hazards(self, new: SchemaText, old: SchemaText) -> list[Difference]:
-        """Return hazards of ``new`` for ``old`` that no pair of reader and writer shows, such as a freed number.
+        """Return risks of replacing ``old`` by ``new`` that ``differences`` cannot see, such as a field number made
+        reusable.
 
         Raises ``SchemaError`` for a document that cannot be used.
         """
@@ -110,13 +115,16 @@ class Succeeding(Protocol):
 
 
 def find_comparison(format: str) -> FormatComparison | None:
-    """Return the comparison for ``format``, or None where there is none."""
+    """Return the format of ``format`` if it can compare schemas, otherwise None."""
     reader = find(format)
     return reader if isinstance(reader, FormatComparison) else None
 
 
 def list_directions(rule: str) -> tuple[Direction, ...]:
-    """Return the directions of a rule of ``RULES``, in any case: new readers of old data, or the reverse."""
+    """Return the directions that ``rule`` (one of ``RULES``, case-insensitive) requires.
+
+    Backward means that new readers read old data, forward that old readers read new data.
+    """
     match rule.casefold().removesuffix("_transitive"):
         case "backward":
             return ("backward",)
@@ -127,15 +135,16 @@ def list_directions(rule: str) -> tuple[Direction, ...]:
 
 
 def is_transitive(rule: str) -> bool:
-    """Return True if a rule concerns all ancestors instead of the nearest one (G-27)."""
+    """Return True if ``rule`` requires compatibility with all ancestors, not only with the nearest one (G-27)."""
     return rule.casefold().endswith("_transitive")
 
 
 def list_differences(rule: str, new: SchemaText, old: SchemaText) -> list[tuple[Direction, Difference]]:
-    """Return why ``new`` may not follow ``old`` under ``rule``, with the direction that each difference breaks.
+    """Return the differences that forbid ``new`` to follow ``old`` under ``rule``, each with the direction that it
+    breaks.
 
-    Schemas of different formats are never compatible; each format decides about its versions. Raises ``SchemaError``
-    for a document that cannot be used, ``LookupError`` for a format without a comparison.
+    Schemas of different formats are never compatible. Raises ``SchemaError`` for a document that cannot be used,
+    ``LookupError`` for a format without a comparison.
     """
     if find_family(new.format) != find_family(old.format):
         first = list_directions(rule)[0]
@@ -158,8 +167,9 @@ def list_differences(rule: str, new: SchemaText, old: SchemaText) -> list[tuple[
 
 
 def make_finding(direction: Direction, difference: Difference, *, document: str, against: str) -> Finding:
-    """Return a difference in words about ``document``, the newer one; old and new are what the two documents have
-    there.
+    """Return ``difference`` as a finding; ``document`` and ``against`` name the newer and the older document.
+
+    ``old`` and ``new`` of the finding are the values in the older and the newer document.
     """
     backward = direction == "backward"
     heading = f"reading data of {against}" if backward else f"read by {against}"

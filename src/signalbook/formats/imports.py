@@ -1,4 +1,4 @@
-"""Protobuf files that come with the program, and the label by which a group states its folder (docs/references.md)."""
+"""Built-in Protobuf files, and the label of a schema group that states the group's folder (docs/references.md)."""
 
 from __future__ import annotations
 
@@ -9,27 +9,29 @@ from pathlib import Path
 from typing import Final
 
 ROOT_LABEL: Final = "protobuf.root"
-"""The label of a schema group that says which folder its schemas are in, for those that import them."""
+"""The label of a schema group that states the folder of its schemas, from which other schemas import them."""
 
 _SUFFIX: Final = ".proto"
 _INCLUDE: Final = Path(__file__).parent / "protobuf" / "include"
 _COMMON: Final = "googleapis-common-protos"
-# What goes by another name in the package, since Python has a module of the one it should have.
+# Files with another name in the package, because their own name would clash with a Python module.
 _RENAMED: Final = {"google/longrunning/operations.proto": "google/longrunning/operations_proto.proto"}
 
 
 def is_well_known(path: str) -> bool:
-    """Return True if the compiler itself has this file, which nobody may replace."""
+    """Return True if the file at ``path`` is part of the compiler, so that no schema may replace it."""
     return path in _list_well_known()
 
 
 def is_built_in(path: str) -> bool:
-    """Return True if the file comes with the program: well-known types, Google's common protos, Kafka's clients'."""
+    """Return True if the file at ``path`` comes with Signalbook: Google's well-known and common
+    types, Confluent's types.
+    """
     return path in _RENAMED or path in _list_common() or is_well_known(path) or path in _list_own()
 
 
 def find_renamed(path: str) -> bytes | None:
-    """Return the text of a file that is built in, and is not at ``path`` in ``include_folders``."""
+    """Return the text of a built-in file that has another name in its package; None for all other files."""
     return (_find_package() / _RENAMED[path]).read_bytes() if path in _RENAMED else None
 
 
@@ -61,5 +63,5 @@ def _find_package() -> Path:
 
 @cache
 def _list_common() -> frozenset[str]:
-    # By the list of that package: others have files below google/, too, and not on every machine.
+    # Read the file list of that distribution, because others also install files below google/.
     return frozenset(str(file) for file in distribution(_COMMON).files or () if file.suffix == _SUFFIX)

@@ -1,9 +1,10 @@
-"""The proof that all values of one type are values of another, for types that contain themselves.
+"""The proof that all values of one type are values of another, for types that may contain themselves.
 
-A question asks this of one pair of types. Its answer depends on clauses: differences that are visible at once, and
-questions about the parts. Every question is examined once; then those that fail, and those that depend on them, are
-refuted until nothing changes. What is left is true, by induction over the size of values, which are finite. There is no
-recursion and no guess that has to be taken back, so the work is linear in the number of clauses.
+A question asks this about one pair of types. Its answer depends on clauses: differences that are visible immediately,
+and questions about parts of the types. Every question is examined once. Then the questions that fail, and the questions
+that depend on them, are refuted until nothing changes. All remaining questions are true, by induction over the size of
+values, which are finite. The algorithm needs no recursion and no backtracking, so the work is linear in the number of
+clauses.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ Q = TypeVar("Q", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Clause(Generic[Q]):
-    """Holds if one of ``questions`` does: without any it never does.
+    """A condition that holds if at least one of ``questions`` holds; without questions it never holds.
 
-    ``otherwise`` is reported where it does not hold; without it, why the questions were refuted is.
+    ``otherwise`` is the difference to report if the clause fails. If it is None, the reasons why the questions were
+    refuted are reported.
     """
 
     questions: tuple[Q, ...] = ()
@@ -33,7 +35,7 @@ class Clause(Generic[Q]):
 
 
 class TooManySteps(Exception):
-    """Comparing takes more steps than are granted."""
+    """Raised when a comparison takes more steps than allowed."""
 
 
 def make_difference(path: str, rule: str, old: JSON, new: JSON, message: str) -> Difference:
@@ -42,14 +44,14 @@ def make_difference(path: str, rule: str, old: JSON, new: JSON, message: str) ->
 
 
 def make_undecided(path: str, why: str, old: JSON = None, new: JSON = None) -> Difference:
-    """Return the difference that something cannot be decided, with the reason."""
+    """Return the ``undecided`` difference at ``path``, with ``why`` as the reason."""
     return make_difference(
         path, "undecided", old, new, f"it could not be shown that all that may be written is accepted: {why}"
     )
 
 
 def make_too_complex(steps: int) -> Difference:
-    """Return the difference for a comparison that was stopped."""
+    """Return the ``undecided`` difference for a comparison that was stopped after ``steps`` steps."""
     message = f"not decided: the schemas are too complex to compare in {steps} steps"
     return make_difference("", "undecided", None, None, message)
 
@@ -57,9 +59,10 @@ def make_too_complex(steps: int) -> Difference:
 def find_refutations(
     start: Iterable[Q], examine: Callable[[Q], list[Clause[Q]]], *, max_clauses: int
 ) -> list[Difference]:
-    """Return up to ``MAX_FINDINGS`` reasons that refute a question of ``start``; none if all hold.
+    """Return up to ``MAX_FINDINGS`` reasons why questions of ``start`` do not hold; empty if all hold.
 
-    Beyond ``max_clauses`` clauses, and where ``examine`` raises ``TooManySteps``, the answer is ``undecided``.
+    ``examine`` returns the clauses that must all hold for a question. The result is ``undecided`` if there are more
+    than ``max_clauses`` clauses or ``examine`` raises ``TooManySteps``.
     """
     questions = list(start)
     try:
@@ -73,7 +76,7 @@ def find_refutations(
 
 
 def find_answers(start: Q, examine: Callable[[Q], list[Clause[Q]]], *, max_clauses: int) -> dict[Q, bool]:
-    """Return whether ``start`` holds, and so for each question that it depends on. Raises ``TooManySteps``."""
+    """Return for ``start``, and for each question that it depends on, whether it holds. Raises ``TooManySteps``."""
     clauses = _examine_all([start], examine, max_clauses)
     refuted = _find_refuted(clauses)
     return {question: question not in refuted for question in clauses}
@@ -97,7 +100,7 @@ def _examine_all(start: list[Q], examine: Callable[[Q], list[Clause[Q]]], steps_
 
 
 def _find_refuted(clauses: dict[Q, list[Clause[Q]]]) -> set[Q]:
-    """Return the questions with a clause that does not hold; each clause counts what is left of its questions."""
+    """Return the questions that have a failing clause. Each clause counts its questions that are not refuted yet."""
     open_counts: list[int] = []
     owners: list[Q] = []
     used: dict[Q, list[int]] = {}

@@ -1,7 +1,7 @@
-"""The members that a schema document declares: names with their paths and descriptions, for people who look for them.
+"""List the members that a schema document declares, with their paths and descriptions, for the search by people.
 
-Much cheaper than to compile a schema, and without what it refers to: a document that no validator takes has names, too.
-Members of a named type have the path within that type, since several others may use it.
+Listing does not compile the schema or read the documents that it refers to, so it is cheap and also works for invalid
+documents. The paths of members of a named type start at that type, because several members may use it.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ from signalbook.values import JSON, JSONError, step_into
 
 MAX_MEMBERS: Final = 2_000
 MAX_BYTES: Final = 4 * 1024 * 1024
-"""Of a document that is looked at."""
+"""The size of the largest document that is searched for members."""
 MAX_TEXT: Final = 100_000
-"""Characters of all paths and descriptions of a document."""
+"""The maximum number of characters in all paths and descriptions of one document together."""
 MAX_PROTO_BYTES: Final = 1024 * 1024
 _MAX_JSON_DEPTH: Final = 64
 _MAX_MEMBER_CHARS: Final = 1_000
-"""Characters of a path or description."""
+"""The maximum number of characters in one path or description."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member, element, attribute or field. ``path`` leads to it through names of others, ``.`` between them."""
+    """A member, element, attribute or field. ``path`` has the names from the top or a named type, joined with ``.``."""
 
     path: str
     description: str = ""
 
     @property
     def name(self) -> str:
-        """The member's own name."""
+        """The last name in the path."""
         return self.path.rpartition(".")[2]
 
 
 @runtime_checkable
 class Listing(Protocol):
-    """The additional methods of a ``Format`` of a plugin that can name members."""
+    """The additional method of a ``Format`` of a plugin that can list members."""
 
     def members(self, document: bytes) -> Iterator[Member]:
-        """Yield the members in a document, in its order; none from what cannot be read. Raises nothing."""
+        """Yield the members that ``document`` declares, in its order; none if it cannot be read. Raises nothing."""
         ...
 
 
 def list_members(document: bytes, format: str) -> tuple[Member, ...]:
-    """Return the first members that a document of a ``format`` declares; none if it cannot be read.
+    """Return the members that a ``document`` of ``format`` declares; empty if it cannot be read or is too large.
 
-    They are ``MAX_MEMBERS`` at most, with ``MAX_TEXT`` characters: many documents are looked at together.
+    At most ``MAX_MEMBERS`` members with ``MAX_TEXT`` characters are returned, because callers index many documents.
     """
     if len(document) > MAX_BYTES:
         return ()
@@ -68,9 +68,9 @@ def list_members(document: bytes, format: str) -> tuple[Member, ...]:
 
 
 class LinkedMembers:
-    """The members of the parts of one document, which deep links name.
+    """The members of the parts of one document that deep links name.
 
-    A part has the members that it declares, and those of types of the document that it refers to.
+    The members of a part are those that it declares and those of the types in the document that it refers to.
     """
 
     def __init__(self, document: bytes, format: str) -> None:
@@ -81,14 +81,14 @@ class LinkedMembers:
                 self._root = parse_untrusted_json(document, max_depth=_MAX_JSON_DEPTH)
 
     def list_members(self, link: str, walk: Walk) -> tuple[Member, ...] | None:
-        """Return the members of the part that ``link`` names; None if that cannot be told here.
+        """Return the members of the part that ``link`` names, or None if they cannot be determined.
 
-        So it is for Protobuf and XML Schema, for parts that are not found, and when ``walk`` has no steps left.
+        None is returned for Protobuf and XML Schema, for an unknown part, and when ``walk`` has no steps left.
         """
         parts = self._walk_avro if self._family == "avro" else self._walk_json
         if self._root is None:
             return None
-        walk.take()  # What an earlier part left: not all of its members may have been read.
+        walk.take()  # Discard the references of an earlier part, which may be left over.
         try:
             return tuple(_limit_members(parts(unquote(link).lstrip("#:"), walk)))
         except (LookupError, RecursionError, _Endless):
@@ -104,7 +104,7 @@ class LinkedMembers:
                 met.add(pointer)
                 yield from _walk_json_type(_lookup(self._root, pointer), path, walk)
                 for document, _, fragment in (reference.partition("#") for reference in walk.take()):
-                    # What is in another document is not in the index of this one either.
+                    # Members of other documents are indexed with those documents.
                     if document in ("", own_id):
                         name = unquote(fragment).rpartition("/")[2]
                         waiting.append((unquote(fragment), (name,) if name else ()))
@@ -125,29 +125,29 @@ class LinkedMembers:
 
 @dataclass(slots=True)
 class Walk:
-    """The steps through documents that are left, and the references found since the last ``take``."""
+    """The number of steps through documents that are left, and the references found since the last ``take``."""
 
     steps: int
     references: list[str] = field(default_factory=list)
 
     def step(self) -> None:
-        """Take a step. Raises ``_Endless`` if there are too many."""
+        """Count one step. Raises ``_Endless`` when no steps are left."""
         self.steps -= 1
         if self.steps < 0:
             raise _Endless
 
     def take(self) -> list[str]:
-        """Return the references, and forget them."""
+        """Return the references that were found and clear the list."""
         references, self.references = self.references, []
         return references
 
 
 class _Endless(Exception):
-    """Parts of documents take too many steps."""
+    """Raised when walking through the parts of documents takes too many steps."""
 
 
 def _lookup(node: JSON, pointer: str) -> JSON:
-    """Return what a JSON Pointer leads to. Raises ``LookupError``."""
+    """Return the value at the JSON Pointer ``pointer``. Raises ``LookupError`` if there is no such value."""
     if pointer and not pointer.startswith("/"):
         raise LookupError(pointer)
     for token in pointer.split("/")[1:] if pointer.strip("/") else ():
@@ -179,7 +179,10 @@ def _walk_avro_document(document: bytes) -> Iterator[Member]:
 
 
 def _walk_avro_type(node: JSON, path: tuple[str, ...], walk: Walk | None = None) -> Iterator[Member]:
-    """Yield the fields of records, through arrays, maps and unions."""
+    """Yield the fields of the records in ``node``, also inside arrays, maps and unions.
+
+    With a ``walk``, count a step and add the names of types that ``node`` refers to.
+    """
     if walk is not None:
         walk.step()
         walk.references += [node] if isinstance(node, str) else []
@@ -199,7 +202,7 @@ def _walk_avro_type(node: JSON, path: tuple[str, ...], walk: Walk | None = None)
 
 
 def _find_avro_records(node: JSON, walk: Walk) -> Iterator[dict[str, JSON]]:
-    """Yield the records in a document."""
+    """Yield all named records in ``node``, including nested records."""
     walk.step()
     if isinstance(node, dict) and isinstance(node.get("name"), str) and node.get("type") in ("record", "error"):
         yield node
@@ -218,13 +221,13 @@ _INNER: Final = (
 
 
 def _walk_json_document(document: bytes) -> Iterator[Member]:
-    """Yield the members of JSON Schema and JSON Structure."""
+    """Yield the members that a JSON Schema or JSON Structure document declares."""
     root = parse_untrusted_json(document, max_depth=_MAX_JSON_DEPTH)
     yield from _walk_json_type(root, ())
 
 
 def _walk_json_type(node: JSON, path: tuple[str, ...], walk: Walk | None = None) -> Iterator[Member]:
-    """Yield the members of a schema. With a ``walk``, named types in it count only where it refers to them."""
+    """Yield the members of a schema. With a ``walk``, skip its named types and record its references in ``walk``."""
     if walk is not None:
         walk.step()
     if isinstance(node, list):
@@ -251,7 +254,7 @@ def _walk_json_type(node: JSON, path: tuple[str, ...], walk: Walk | None = None)
 
 
 def _walk_json_definition(schema: JSON, name: str) -> Iterator[Member]:
-    """Yield the members of a named type. JSON Structure has namespaces of them."""
+    """Yield the members of a named type, or of all types in a namespace of JSON Structure."""
     if isinstance(schema, dict) and not schema.keys() & {"type", "$ref", *_MEMBER_KEYWORDS, *_INNER}:
         for inner, schema_inside in schema.items():
             yield from _walk_json_definition(schema_inside, inner)
@@ -283,7 +286,7 @@ def _read_documentation(part: Any) -> str:
     return "" if element is None else "".join(element.itertext())
 
 
-# Possessive, and from the beginning of a word: nothing is read twice, however long it is.
+# The quantifiers are possessive and names match only at the start of a word, so no text is scanned twice.
 _PROTO_TOKEN: Final = re.compile(
     r"(?P<comment>//[^\n]*+|/\*.*?(?:\*/|\Z))|(?P<text>\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?)"
     r"|(?<![\w.])(?P<type>(?:message|enum|service|extend|oneof|group)\b\s*+(?P<name>[\w.]*+)[^{};\"'/]{0,200}+\{)"
@@ -296,9 +299,9 @@ _BARE: Final = ("oneof", "extend")
 
 
 def _walk_protobuf(document: bytes) -> Iterator[Member]:
-    """Yield fields of messages, by the words alone: a compiler takes a process, and all files that are imported.
+    """Yield the fields of messages, found by their tokens: a compiler would need a process and all imported files.
 
-    A comment before a field, or behind it on its line, describes it.
+    A comment before a field, or after it on the same line, is its description.
     """
     if len(document) > MAX_PROTO_BYTES:
         return

@@ -13,23 +13,26 @@ from string_gen import StringGen, StringGenError
 
 _MAX_PATTERN_CHARS: Final = 200
 _MAX_REPETITIONS: Final = 300
-"""The upper bounds of all repetitions of a pattern multiplied, as they may be nested, and 2 for each group repeated."""
+"""The limit for the product of all repetition bounds in a pattern (they may be nested), with 2 for
+each back-reference.
+"""
 MAX_CHARS: Final = 500
 """The length of the longest example, in characters."""
 _SEEDS: Final = range(5)
 _BOUND: Final = re.compile(r"(\d{1,9})\}")
 _OPEN: Final = re.compile(r"[*+]|,\}")
 _GROUP_REFERENCE: Final = re.compile(r"\\[1-9]|\(\?P=")
-# Escapes may name ranges of a million characters. Of the rest Python warns: it may become an operation on sets.
+# Escapes may name ranges of a million characters. Python warns about the other sequences, which may become set
+# operations.
 _UNUSABLE: Final = re.compile(r"\\[uUN]|\d{10}|\[\[|--|&&|~~|\|\|")
 
 
 @lru_cache(maxsize=1_000)
 def make_example(pattern: str, min_chars: int = 0, max_chars: int = MAX_CHARS) -> str | None:
-    """Return a text that ``pattern`` is likely to match, or None if none is short and quickly made.
+    """Return a text that probably matches ``pattern``, or None if no short text can be made quickly.
 
-    The text is the same in each run. The pattern is read by Python's rules and look-around is ignored, so callers have
-    to check the text.
+    The result is the same in each run. The pattern is read by Python's rules and look-around is ignored, so callers
+    have to check that the text matches.
     """
     if len(pattern) > _MAX_PATTERN_CHARS or not pattern.isascii() or _UNUSABLE.search(pattern):
         return None
@@ -45,12 +48,12 @@ def make_example(pattern: str, min_chars: int = 0, max_chars: int = MAX_CHARS) -
 
 
 def _render(pattern: str, repetitions: int) -> Iterator[str]:
-    # The last four are what the library raises for patterns that it reads only in part.
+    # The library raises the last four for patterns that it cannot fully parse.
     with suppress(StringGenError, IndexError, KeyError, RecursionError, OverflowError):
         for seed in _SEEDS:
             yield StringGen(pattern, seed, max_repeat=repetitions).render()
 
 
 def _rank_oddness(text: str) -> tuple[bool, int, int, str]:
-    """Return a sort key that prefers printable texts, then those with few signs, then short ones."""
+    """Return a sort key that prefers printable texts, then texts with few special characters, then short texts."""
     return not text.isprintable(), sum(not char.isalnum() for char in text), len(text), text

@@ -1,7 +1,7 @@
-"""References between schemas: the names of a schema, and the schema that a name means.
+"""References between schemas: list the names of a schema, and find the schema that a name refers to.
 
-docs/references.md has the rules. The registry, checks, the pipeline and the generators share them. A registry has no
-files: the ids and names of its schemas are paths in the folder that their group stands for.
+docs/references.md has the rules. The registry, checks, the pipeline and the generators share this module. A registry
+has no files, so the ids and names of its schemas are treated as file paths in a folder for their group.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from signalbook.values import Finding
 from signalbook.xid import group_of
 
 MAX_REFERRED: Final = 100
-"""Schemas whose ``references`` are followed for one schema."""
+"""The number of schemas whose ``references`` are followed for one schema."""
 
 _SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {
     "avro": (".avsc",),
@@ -30,7 +30,7 @@ _SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {
     "protobuf": (".proto",),
     "xsd": (".xsd",),
 }
-"""The endings of files by the family of formats, longer ones before those that they end with."""
+"""The file suffixes of each family of formats. Longer suffixes precede the suffixes that they end with."""
 _FAMILIES: Final = {suffix: name for name, suffixes in _SUFFIXES.items() for suffix in suffixes}
 _LONGEST_NAME: Final = 900
 _IDENTITY: Final = "id:"
@@ -42,19 +42,19 @@ class Importing(Protocol):
     """The methods of a ``Format`` whose documents can refer to other documents."""
 
     def identities(self, document: bytes) -> tuple[str, ...]:
-        """Return the names that ``document`` gives itself: a URI, or the full names of types."""
+        """Return the names that ``document`` declares for itself: its URI, or the full names of its types."""
         ...
 
     def check_whole(self, text: SchemaText) -> list[Finding]:
-        """Check a document with all documents it refers to.
+        """Return the findings about a document together with all documents that it refers to.
 
-        Raises ``UnresolvedReferences`` where one of those is missing.
+        Raises ``UnresolvedReferences`` if a document that it refers to is missing.
         """
         ...
 
 
 def is_importing(reader: object) -> TypeGuard[Importing]:
-    """Return True if documents of this format can refer to others."""
+    """Return True if documents of the format ``reader`` can refer to other documents."""
     return _is_importing(type(reader))  # type: ignore[arg-type]  # mypy takes the hash of instances for its own
 
 
@@ -70,15 +70,15 @@ def has_open_references(findings: Iterable[Finding]) -> bool:
 
 
 def list_identities(document: bytes, format: str) -> tuple[str, ...]:
-    """Return the names that a document gives itself; none for a format that has no such names."""
+    """Return the names that ``document`` declares for itself; empty if its format has no such names."""
     reader = find(format)
     return tuple(name for name in reader.identities(document) if is_indexable(name)) if is_importing(reader) else ()
 
 
 def list_referred_names(document: bytes, format: str, findings: Sequence[Finding] | None = None) -> list[str]:
-    """Return the names by which a document refers to others, as it asks for them.
+    """Return the names by which ``document`` refers to other documents, in the order in which they are looked up.
 
-    ``findings`` are those of ``Format.check``, if they are known already.
+    ``findings`` is the result of ``Format.check`` for the document; None means that this function has to compute it.
     """
     reader = find(format)
     if findings is None:
@@ -92,7 +92,7 @@ def list_referred_names(document: bytes, format: str, findings: Sequence[Finding
 
 
 def is_referable(format: str) -> bool:
-    """Return True if schemas of this format can be referred to by names."""
+    """Return True if schemas of ``format`` can be referred to by name."""
     return find_family(format) in _SUFFIXES
 
 
@@ -107,7 +107,7 @@ class ReferableSchema(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def group(self) -> str:
-        """The xid of its group."""
+        """The xid of the group of this schema."""
         return group_of(self.xid)
 
     @property
@@ -116,14 +116,17 @@ class ReferableSchema(msgspec.Struct, frozen=True, array_like=True):
         return find_family(self.format)
 
     def list_stems(self) -> set[str]:
-        """Return the paths of the file that it stands for, without the ending: by id and by name.
+        """Return the paths of the files that this schema stands for, without suffixes: one from its id, one from its
+        name.
 
-        Dots may stand for folders, because an id has no slashes.
+        Each path is also returned with dots replaced by slashes, because an id cannot contain slashes.
         """
         return list_stems(self.xid.split("/")[4], self.family) | list_stems(self._file_name, self.family)
 
     def list_rooted_stems(self) -> set[str]:
-        """Return the stems, and each of them below the import root. A group without a root has its id as the root."""
+        """Return the stems, alone and below the import root. Without an import root, the id of the
+        group is the root.
+        """
         stems = self.list_stems()
         root = (self.root or self.xid.split("/")[2].replace(".", "/")).strip("/")
         return stems | {f"{root}/{stem}" for stem in stems}
@@ -137,7 +140,8 @@ class ReferableSchema(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def _file_name(self) -> str:
-        # Other formats than Protobuf have titles as names, which are no paths.
+        # Only Protobuf schemas have file names as names. Names of other formats are titles, unless they look like
+        # paths.
         is_path = "/" in self.name or _find_suffix(self.name) != ""
         return self.name if is_path or self.family == "protobuf" else ""
 
@@ -153,12 +157,12 @@ def _find_suffix(path: str) -> str:
 
 
 def _find_stem(path: str) -> str:
-    # Groups are folders side by side, so that steps up from one of them lead to their root.
+    # Groups are sibling folders, so steps up ("..") from a group lead to their common root.
     return normpath(f"/{path.removesuffix(_find_suffix(path))}").lstrip("/")
 
 
 class SchemaNames:
-    """Schemas by the names that others can use for them."""
+    """An index of schemas by the names that documents can use for them."""
 
     def __init__(self, schemas: Iterable[ReferableSchema]) -> None:
         self._by_identity: dict[str, set[ReferableSchema]] = defaultdict(set)
@@ -170,10 +174,11 @@ class SchemaNames:
                 self._by_stem[stem].add(schema)
 
     def find(self, name: str, group: str) -> str | None:
-        """Return the xid of the schema that a document in ``group`` calls ``name``; None if there is none, or several.
+        """Return the xid of the schema that a document in ``group`` means by ``name``; None if no schema or several
+        match.
 
-        Its own group comes first, then all other groups together. In each an identity comes before a path. Of a file
-        that is built in, other groups have no other version.
+        The group is searched before all groups together, identities before paths. For a built-in file only the group is
+        searched.
         """
         file_family = _FAMILIES[_find_suffix(name)]
         by_path = {schema for schema in self._by_stem.get(_find_stem(name), ()) if schema.family == file_family}
@@ -185,16 +190,16 @@ class SchemaNames:
 
 
 def index_keys(schema: ReferableSchema) -> set[str]:
-    """Return the keys by which an index finds a schema, whichever of its names a document uses."""
+    """Return the keys to store ``schema`` under, so that ``lookup_keys`` of each of its names finds it."""
     keys = {_build_identity_key(identity) for identity in schema.identities}
     return keys | {_build_file_key(stem) for stem in schema.list_stems() if is_indexable(stem)}
 
 
 def lookup_keys(name: str) -> set[str]:
-    """Return the keys of ``index_keys`` under which the schema that a document calls ``name`` has to be.
+    """Return the ``index_keys`` under which the schema that a document calls ``name`` may be stored.
 
-    A path of several parts may begin with the import root of a group, which is not indexed: a key of the last part
-    covers that.
+    A path may begin with the import root of a group, which is not part of the keys, so the last part of the path is
+    looked up alone as well.
     """
     if not is_indexable(name):
         return set()
@@ -203,12 +208,12 @@ def lookup_keys(name: str) -> set[str]:
 
 
 def is_indexable(name: str) -> bool:
-    """Return True if every database takes this name, and has room for it in the key of an index."""
+    """Return True if every supported database can store ``name`` in the key of an index."""
     return 0 < len(name) <= _LONGEST_NAME and name.isascii() and "\0" not in name
 
 
 def find_identity(key: str) -> str:
-    """Return the identity that a key of ``index_keys`` stands for, empty for the key of a path."""
+    """Return the identity in a key of ``index_keys``; empty if the key is that of a path."""
     return key.removeprefix(_IDENTITY) if key.startswith(_IDENTITY) else ""
 
 
@@ -217,19 +222,22 @@ def _build_identity_key(identity: str) -> str:
 
 
 def _build_file_key(stem: str) -> str:
-    """Return the key of a path: its last two parts, or its only part."""
+    """Return the key for the path ``stem``: its last two parts, or its only part."""
     return f"file:{'/'.join(stem.split('/')[-2:])}"
 
 
 def read_as_xids(name: str) -> tuple[str, ...]:
-    """Return the texts that are xids if a document states one, as in ``import "schemagroups/g/schemas/s.proto"``."""
+    """Return the forms of ``name`` to try as xids. For example, ``import
+    "schemagroups/g/schemas/s.proto"`` is an xid.
+    """
     return (f"/{name}", f"/{name.removesuffix('.proto')}") if name.endswith(".proto") else (name,)
 
 
 def match_reference(targets: Mapping[str, T], name: str) -> T | None:
-    """Return what a document means by ``name``, of the targets of its attribute ``references``.
+    """Return the target that a document means by ``name``; None if no target matches.
 
-    JSON Schema makes URIs of names, relative to its ``$id`` or to nothing. References have the name as it is written.
+    ``targets`` is the attribute ``references``: targets by name as written. JSON Schema turns names into URIs, so a
+    name that is a path or URI also matches the target whose name it ends with.
     """
     if name in targets or not (name.startswith("/") or "://" in name):
         return targets.get(name)
@@ -237,7 +245,10 @@ def match_reference(targets: Mapping[str, T], name: str) -> T | None:
 
 
 def follow_references(start: T, name: str, targets_of: Callable[[T], Mapping[str, T]]) -> T | None:
-    """Return what a schema calls ``name`` in its attribute ``references``, or one of the schemas that it refers to."""
+    """Return the target that ``start``, or a schema that it refers to, has for ``name``; None if there is no match.
+
+    ``targets_of`` returns the ``references`` of a schema. At most ``MAX_REFERRED`` schemas are searched.
+    """
     seen: set[T] = set()
     waiting = [start]
     while waiting and len(seen) < MAX_REFERRED:

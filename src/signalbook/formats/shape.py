@@ -1,7 +1,7 @@
-"""The shape of decoded payloads: a neutral description of columns, for table formats to translate.
+"""The shape of decoded payloads: a neutral description of columns that table formats translate into their types.
 
-A shape never loses data: where a schema allows what no column type holds (mixed types, unions, undeclared content) the
-shape is ``Anything``, which keeps the JSON text.
+A shape never loses data: where a schema allows values that no column type holds (mixed types, unions, undeclared
+content), the shape is ``Anything``, which keeps the JSON text.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-# kind: the Python type that Schema.decode gives for it
+# The kinds of columns, each with the Python type of its values in the result of ``Schema.decode``:
 #   bool: bool; int32, int64, uint64: int; float32, float64: float (or int); string: str; bytes: bytes;
-#   timestamp: aware datetime; date: date; time: time; decimal: Decimal; uuid: str; duration: Decimal, seconds
+#   timestamp: aware datetime; date: date; time: time; decimal: Decimal; uuid: str; duration: Decimal (seconds)
 Kind = Literal[
     "bool", "int32", "int64", "uint64", "float32", "float64", "string", "bytes", "timestamp", "date", "time", "decimal",
     "uuid", "duration",
@@ -21,12 +21,12 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scalar:
-    """A value of a simple kind. ``precision`` and ``scale`` are digits of a decimal, else 0.
+    """A column of a simple kind. ``precision`` and ``scale`` are the digits of a decimal, 0 for all other kinds.
 
     ``int64`` also stands for integers without declared bounds: a value beyond 64 bits conforms but does not fit.
-    Where values are ``sent`` as another kind (times as text), some that conform may not fit ``kind``, or lose digits.
-    Numbers of JSON, which have any number of digits, are sent as ``float64``, those with a column of that kind too.
-    Dates that are ``zoned`` may have a zone after them, which no column has.
+    ``sent`` is the kind of the decoded values if it differs from ``kind`` (for example times as text). Some conforming
+    values may then not fit ``kind`` or lose digits. Numbers in JSON can have any number of digits, so they are sent as
+    ``float64`` even if ``kind`` is ``float64``. ``zoned`` dates may end with a time zone, which no column stores.
     """
 
     kind: Kind
@@ -47,7 +47,7 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapOf:
-    """String keys to values of one shape."""
+    """A map from strings to values of one shape."""
 
     value: Shape
     nullable: bool = False
@@ -55,7 +55,7 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anything:
-    """A column of any JSON value, kept as its text. A JSON null is the text ``null``."""
+    """A column that keeps any JSON value as its text. A JSON null is the text ``null``."""
 
     nullable: bool = False
 
@@ -64,9 +64,9 @@ class Anything:
 class Field:
     """A member of a ``Struct``.
 
-    ``name`` is the member's name in decoded values, ``attribute`` that of objects a guard makes. A field that is not
-    ``required`` may be absent; one whose shape is ``nullable`` may be null. Objects of a field that is ``narrowed`` are
-    JSON text, since all members together would be too many columns.
+    ``name`` is the name of the member in decoded values, ``attribute`` its name in objects that a guard makes. A field
+    that is not ``required`` may be absent; a field whose shape is ``nullable`` may be null. The objects of a
+    ``narrowed`` field are stored as JSON text, because all members together would be too many columns.
     """
 
     name: str
@@ -79,9 +79,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Struct:
-    """Named members in the order of the schema; members the schema does not declare are not part of it.
+    """An object with named members in the order of the schema; undeclared members are not part of it.
 
-    Where ``open``, conforming values may have such members all the same.
+    If ``open`` is True, conforming values may still contain undeclared members.
     """
 
     fields: tuple[Field, ...]
@@ -93,7 +93,7 @@ Shape = Scalar | ListOf | MapOf | Anything | Struct
 
 
 def is_lossy(shape: Shape) -> bool:
-    """Return True if the shape loses a part of some conforming values, at any depth."""
+    """Return True if the column types of ``shape``, at any depth, lose a part of some conforming values."""
     match shape:
         case Scalar():
             return shape.sent is not None
@@ -107,7 +107,7 @@ def is_lossy(shape: Shape) -> bool:
 
 
 def as_sent(shape: Shape) -> Shape:
-    """Return ``shape`` with scalars of the kinds that values are sent as: there only numbers of JSON lose digits."""
+    """Return ``shape`` with the kinds of the decoded values. After that, only JSON numbers may lose digits."""
     match shape:
         case Scalar() if shape.sent is not None:
             sent = shape.sent if shape.sent == "float64" else None
@@ -128,11 +128,11 @@ _NARROWED: Final = f"JSON text, since all members together are more than {MAX_LE
 
 
 def limit_columns(shape: Struct) -> Struct:
-    """Return ``shape`` with its widest members as JSON text, if it would make more than ``MAX_LEAVES`` columns.
+    """Return ``shape``, with its widest members as JSON text if it would make more than ``MAX_LEAVES`` columns.
 
     Definitions that use each other several times multiply: thirty lines of schema can make a billion columns. Members
-    that are one column each stay, however many they are: the schema has to name every one of them. Of members that
-    are equally wide the last become text, so that one that is added leaves the others as they are.
+    that are one column each always remain, because the schema has to list each of them. Of equally wide members the
+    last become text first, so that a new member does not change the columns of earlier members.
     """
     widths = [count_leaves(field.shape) for field in shape.fields]
     total = sum(widths)
@@ -166,7 +166,7 @@ def list_narrowed_members(shape: Shape, above: str = "") -> Iterator[str]:
 
 
 def _narrow_objects(shape: Shape) -> Shape:
-    """Return ``shape`` with objects, also those in lists and maps, as JSON text."""
+    """Return ``shape`` with its objects, including objects in lists and maps, replaced by JSON text."""
     match shape:
         case Struct():
             return Anything(nullable=shape.nullable)

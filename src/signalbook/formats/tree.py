@@ -1,6 +1,6 @@
-"""Schemas as trees for people, alike for all formats, and sample values made from them.
+"""Schemas as trees to show to people, the same for all formats, and sample values made from the trees.
 
-A tree is bounded: definitions may use each other, or themselves, so that thirty lines describe a billion places.
+The size of a tree is limited, because recursive definitions can describe billions of places in thirty lines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 MOST_NODES: Final = 500
 DEEPEST: Final = 24
 ONLY_ONE: Final = "only one of"
-"""The constraint of members that exclude each other; its value are their names."""
+"""The constraint of members that exclude each other; its value is their names."""
 _MAX_TEXT_CHARS: Final = 400
 _MOST_VALUES: Final = 20
 
@@ -32,10 +32,10 @@ _MOST_VALUES: Final = 20
 class SchemaNode:
     """A place in the values that a schema describes.
 
-    ``name`` is that of the member, ``""`` for a root, an item or a branch; ``type`` is in the words of the format.
-    ``constraints`` are pairs of what is bounded, and how. ``values`` are those that the schema names itself: constants,
-    examples, defaults, the symbols of an enumeration. ``members`` are those of an object, the item of an array, the
-    value of a map, the branches of a choice; ``cut`` says that some are not there.
+    ``name`` is the name of the member, ``""`` for a root, an item or a branch; ``type`` is the type in the terms of the
+    format. ``constraints`` are pairs of a limit's name and value. ``values`` are values that the schema itself names:
+    constants, examples, defaults, symbols of an enumeration. ``members`` are the members of an object, the item of an
+    array, the value of a map, or the branches of a choice. ``cut`` is True if some members were left out.
     """
 
     kind: Kind
@@ -52,37 +52,40 @@ class SchemaNode:
 
 @runtime_checkable
 class Described(Protocol):
-    """The additional methods of a ``Schema`` that can describe its values."""
+    """The additional method of a ``Schema`` that can describe its values as a tree."""
 
     def tree(self) -> SchemaNode:
-        """Return the tree of conforming values."""
+        """Return the tree that describes conforming values."""
         ...
 
 
 @runtime_checkable
 class Manifold(Protocol):
-    """The additional methods of a ``Format`` whose documents may describe several types of equal rank."""
+    """The additional method of a ``Format`` whose documents may define several types, none of which
+    is the main type.
+    """
 
     def message_types(self, text: SchemaText) -> tuple[str, ...]:
-        """Return the names of the types in deep links, in order. Raises ``SchemaError``."""
+        """Return the names of the types in ``text``, as deep links use them, in order. Raises ``SchemaError``."""
         ...
 
 
 @dataclass(kw_only=True)
 class Room:
-    """The number of nodes that a tree may still have."""
+    """The remaining number of nodes that a tree may have."""
 
     nodes: int = field(default=MOST_NODES)
 
     def take(self, depth: int) -> bool:
-        """Take room for a node if there is some, and return True if so."""
+        """Count a node at ``depth``. Return False if the tree has no room left for the node or the node is too deep."""
         self.nodes -= 1
         return self.nodes >= 0 and depth < DEEPEST
 
     def share(self, items: Sequence[T]) -> Iterator[T]:
-        """Yield the first items, as many as there is room for. Each may take its share of the room until the next.
+        """Yield the first of ``items``, as many as there is room for, and limit the room while each item is processed.
 
-        So a large first member does not hide the members behind it. Room that a member leaves is for those behind it.
+        Each item gets an equal share, so that a large first member does not hide later members. Later items can use the
+        room that an item leaves.
         """
         count = min(len(items), max(self.nodes, 0))
         for index, item in enumerate(items[:count]):
@@ -94,31 +97,31 @@ class Room:
 
 
 def format_text(value: Any) -> str:
-    """Return a description or bound as one short text."""
+    """Return ``value``, a description or a bound, as text of limited length."""
     short = value if isinstance(value, str) else dump_json(value).decode("utf-8", "replace")
     return short if len(short) <= _MAX_TEXT_CHARS else f"{short[:_MAX_TEXT_CHARS]}…"
 
 
 def list_constraints(schema: dict[str, JSON], names: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Return the members of a JSON schema that limit its values, as written."""
+    """Return the keywords of ``schema`` in ``names`` with their values as text."""
     return tuple((name, format_text(schema[name])) for name in names if name in schema)
 
 
 def take_first(values: Any) -> tuple[Any, ...]:
-    """Return the first of the values that a schema names."""
+    """Return the first ``_MOST_VALUES`` of ``values``; empty if ``values`` is not a list."""
     return tuple(values[:_MOST_VALUES]) if isinstance(values, list) else ()
 
 
 def sample(node: SchemaNode) -> Any:
-    """Return a value of the kind that a node describes: named by the schema where it names one, else a plain one.
+    """Return a sample value for ``node``: the first value that the schema names, otherwise a typical value of its kind.
 
-    It is a proposal: a schema may ask for more than its tree has, so callers validate the sample.
+    The sample may violate constraints that the tree does not contain, so callers have to validate it.
     """
     return _sample(node, 0, Room(nodes=_MAX_PATTERNS))
 
 
 def _sample(node: SchemaNode, depth: int, patterns: Room) -> Any:
-    """Return a value for ``sample``; ``patterns`` is room for texts that are made from patterns."""
+    """Return a value for ``sample``; ``patterns`` limits how many texts are generated from patterns."""
     if node.values:
         return node.values[0]
     if node.nullable and node.cut:
@@ -140,7 +143,7 @@ def _sample(node: SchemaNode, depth: int, patterns: Room) -> Any:
 
 
 _MAX_PATTERNS: Final = 50
-"""The most patterns for which a sample makes texts: each may take 0.1 s."""
+"""The maximum number of patterns for which a sample generates texts, each of which may take 0.1 s."""
 _OPTIONAL_DEPTH: Final = 4
 _SAMPLE_VALUES: Final[dict[str, Any]] = {
     "boolean": True,
@@ -170,9 +173,9 @@ _FORMATS: Final = {
 
 
 def _choose_members(node: SchemaNode, depth: int) -> Iterator[SchemaNode]:
-    """Yield members to show: what is optional, too, as long as it does not go on for ever.
+    """Yield the members to include in a sample: required members and, near the root, optional members that are not cut.
 
-    Of alternatives the first.
+    Of members that exclude each other only the first is yielded.
     """
     met: set[str] = set()
     for member in node.members:
@@ -185,7 +188,7 @@ def _choose_members(node: SchemaNode, depth: int) -> Iterator[SchemaNode]:
 
 
 def _choose_branch(node: SchemaNode) -> SchemaNode:
-    """Return the branch that says most: one that is not null."""
+    """Return the first branch that is not null, or the null branch if there is no other."""
     return next((member for member in node.members if member.kind != "null"), node.members[0])
 
 
@@ -203,7 +206,9 @@ def _sample_string(node: SchemaNode, patterns: Room) -> str:
 
 
 def _sample_number(node: SchemaNode) -> int | float:
-    """Return the least number that is allowed, else the greatest, else one."""
+    """Return the smallest allowed number if ``node`` has a lower bound, else the largest allowed
+    number, else 1 or a step.
+    """
     bounds = dict(node.constraints)
     step = _parse_number(bounds.get("multipleOf", ""))
     for name, offset in (("minimum", 0), ("exclusiveMinimum", 1), ("maximum", 0), ("exclusiveMaximum", -1)):

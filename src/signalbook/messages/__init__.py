@@ -1,4 +1,4 @@
-"""What message definitions mean: bytes and values in, outcomes and findings out."""
+"""Check messages against message definitions, and build messages from definitions."""
 
 from signalbook.messages.cloudevents import CloudEvent, Mode, format_attribute
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError

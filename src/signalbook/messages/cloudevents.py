@@ -1,4 +1,4 @@
-"""CloudEvents 1.0: the event as a value, and what the specification demands of one (K-21 to K-25)."""
+"""Represent CloudEvents 1.0, and check them by the rules of the specification (K-21 to K-25)."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def is_timestamp(text: str) -> bool:
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         return False
-    # Days up to the 28th are in every month, and years within these bounds stay in Python's whatever the zone: only the
-    # others are worth parsing.
+    # Every month has the days up to the 28th, and with years within these bounds no zone leads outside Python's range
+    # of years. Only other timestamps have to be parsed.
     return (match[1] < "29" and "0002" < text[:4] < "9998") or _is_date(text)
 
 
@@ -67,7 +67,7 @@ _INT32: Final = range(-(2**31), 2**31)
 
 
 class Mode(StrEnum):
-    """The way in which a message carries a CloudEvent, if it does."""
+    """The content mode in which a message carries a CloudEvent. ``NONE`` means that it carries no event."""
 
     STRUCTURED = "structured"
     BINARY = "binary"
@@ -76,11 +76,12 @@ class Mode(StrEnum):
 
 
 class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event: context attributes, and data in one of two forms.
+    """An event: its context attributes, and its data in one of two forms.
 
-    ``value`` is the data of a JSON-format event, decoded; ``body`` is data of any other kind, as bytes. An event
+    ``value`` is the decoded data of an event in JSON format. ``body`` is the data of any other event as bytes. An event
     without data has neither: ``value`` is ``UNSET`` (a JSON ``null`` is ``None``) and ``body`` is ``None``.
-    ``origin`` is the JSON text the event was decoded from, ``repeated`` a name that an object in its data has twice.
+    ``origin`` is the JSON text from which the event was decoded. ``repeated`` is a name that an object in the data has
+    twice, or None.
     """
 
     attributes: Mapping[str, Attribute]
@@ -91,16 +92,15 @@ class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def content_type(self) -> str:
-        """Content type of the data; JSON for the ``data`` member of a JSON event that does not say, else ``""``."""
+        """The content type of the data, or ``""`` if it is unknown. Data of a JSON event is JSON by default."""
         declared = self.attributes.get("datacontenttype")
         return str(declared) if declared else "" if self.value is msgspec.UNSET else "application/json"
 
     def payload(self) -> bytes | None:
-        """The data as bytes, JSON exactly as it was sent; ``None`` if there is no data."""
+        """Return the data as bytes, or ``None`` if there is no data. JSON is returned exactly as it was sent."""
         if self.value is msgspec.UNSET:
             return self.body
-        # From the text it was sent as: writing the decoded value would change spellings of numbers and the order of
-        # members.
+        # Cut the data out of the original text: encoding the decoded value could change the spelling of numbers.
         return bytes(_data.decode(self.origin).data) if self.origin else dump_json(self.value)
 
 
@@ -112,14 +112,14 @@ _data: Final = msgspec.json.Decoder(_Data)
 
 
 def find_invalid_attributes(attributes: Mapping[str, object]) -> list[Finding]:
-    """Return all findings about context attributes: names, types, required ones, the core ones' own rules.
+    """Return all findings about context attributes: names, types, missing attributes, and values of core attributes.
 
-    JSON nulls must have been removed: they are attributes that are not set.
+    Callers must remove attributes with JSON null first, because null means that an attribute is not set.
     """
     findings = [] if attributes.keys() >= _REQUIRED_NAMES else _find_missing(attributes)
     for name, value in attributes.items():
         if type(value) is str and value and value.isascii() and value.isprintable():
-            # nearly all values of nearly all events: only what is special about the attribute is left to check
+            # Nearly all values are printable ASCII. For these, only the rule of the attribute has to be checked.
             rule = _VALUE_RULES.get(name, _check_name)
             fault = "" if rule is None else rule(name, value)
         else:
@@ -181,7 +181,7 @@ def _check_datacontenttype(_: str, value: str) -> str:
     return "" if value == "application/json" or _MEDIA_TYPE.fullmatch(value) else "must be a media type"
 
 
-# What is special about the value of a core attribute, beyond being a non-empty string.
+# The rules for values of core attributes, in addition to being non-empty strings.
 _VALUE_RULES: Final[dict[str, Callable[[str, str], str] | None]] = {
     "specversion": _check_specversion,
     "id": None,
@@ -202,39 +202,39 @@ def format_attribute(value: Attribute) -> str:
 
 
 class EventError(SignalbookError):
-    """Bytes that hold no valid CloudEvent; ``reason`` and ``findings`` say why."""
+    """The error for bytes that are not a valid CloudEvent. ``reason`` and ``findings`` explain it."""
 
     def __init__(self, reason: Reason, findings: list[Finding]) -> None:
         self.reason = reason
         self.findings = tuple(findings)
         super().__init__()
 
-    # Made when asked for: of thousands of events that are rejected hardly anybody reads it.
+    # The text is made on request, because it is read for few of thousands of rejected events.
     def __str__(self) -> str:
         return "; ".join(str(finding) for finding in self.findings)
 
-    # Exceptions that are made of more than their text do not survive the way from a worker otherwise.
+    # Needed for pickling between Spark workers, because the constructor takes more than a text.
     def __reduce__(self) -> tuple[type[EventError], tuple[Reason, list[Finding]]]:
         return type(self), (self.reason, list(self.findings))
 
 
 def make_decode_error(rule: str, message: str) -> EventError:
-    """Return an error for bytes that are not in the format at all."""
+    """Return an error for bytes that cannot be decoded by the event format."""
     return EventError(Reason.DECODE_ERROR, [Finding(path="", rule=rule, message=shorten(message))])
 
 
 def make_event_error(path: str, rule: str, message: str) -> EventError:
-    """Return an error for bytes in the format that are no CloudEvent."""
+    """Return an error for bytes that can be decoded but are not a valid CloudEvent."""
     return EventError(Reason.INVALID_CLOUDEVENT, [Finding(path=path, rule=rule, message=message)])
 
 
 def check_attributes(attributes: Mapping[str, Attribute]) -> None:
-    """Raise ``EventError`` for context attributes that are no event's (K-24)."""
+    """Raise ``EventError`` if the context attributes are not valid (K-24)."""
     findings = find_invalid_attributes(attributes)
     if findings:
         raise EventError(Reason.INVALID_CLOUDEVENT, findings)
 
 
 def encode_binary(value: bytes) -> str:
-    """Return a binary attribute in its canonical form (CloudEvents "Type System")."""
+    """Return a binary attribute as its canonical string, base64 (CloudEvents "Type System")."""
     return b64encode(value).decode("ascii")

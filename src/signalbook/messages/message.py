@@ -1,4 +1,4 @@
-"""A message as it was received, before anything is known about it (K-7)."""
+"""Represent a message as it was received, before it is matched with definitions (K-7)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     """An inbound message of any protocol, not interpreted yet.
 
     ``protocol`` is the canonical name of its binding (``HTTP``, ``KAFKA``, ...), ``""`` for a message in a file.
-    ``sections`` holds what the protocol carries in addition to the body, as its module in ``bindings/`` documents.
-    ``body`` is ``None`` where the protocol distinguishes "no body" from an empty one. ``reference`` tells people where
-    the message was found.
+    ``sections`` holds headers and other properties of the protocol, as its module in ``bindings/`` documents.
+    ``body`` is ``None`` if there is no body, in protocols that distinguish this from an empty body. ``reference`` is a
+    text for people that says where the message comes from.
     """
 
     protocol: str = ""
@@ -52,11 +52,11 @@ class Reason(StrEnum):
     CONTRACT_UNAVAILABLE = "contract_unavailable"
 
 
-# Rule of findings: an object has a name twice.
+# The rule of findings about an object that has a name twice.
 DUPLICATE: Final = "duplicate"
 _ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
 _AS_THEY_ARE: Final = frozenset({str, int, bool, type(None)})
-# What lies deeper than any binding reads is cut off.
+# Sections are cut off below this depth. No binding reads deeper values.
 _DEEPEST: Final = 64
 _CUT: Final = "…"
 _TEXT_FIELDS: Final = ("protocol", "content_type", "content_encoding", "reference")
@@ -75,18 +75,21 @@ def to_record(message: Message) -> str:
 
 
 def format_sections(sections: Mapping[str, Any]) -> str:
-    """Return the sections of a message as ``to_record`` has them."""
+    """Return the sections of a message as JSON, in the form that ``to_record`` uses."""
     return _ENCODE(_to_plain(sections, _DEEPEST))
 
 
 def parse_sections(text: str) -> dict[str, Any]:
-    """Return the sections that ``format_sections`` made ``text`` of."""
+    """Return the sections from the JSON that ``format_sections`` made."""
     sections: dict[str, Any] = _from_plain(json.loads(text))
     return sections
 
 
 def of_record(record: str, body: bytes) -> Message:
-    """The message that ``to_record`` made ``record`` of. Raises ``ValueError`` for a text that is no record."""
+    """Return the message with ``body`` and the other members from ``record``, which ``to_record`` made.
+
+    Raises ``ValueError`` if ``record`` is invalid.
+    """
     try:
         fields = json.loads(record)
         if not isinstance(fields.get("sections", {}), dict):
@@ -103,13 +106,13 @@ def of_record(record: str, body: bytes) -> Message:
 
 
 def _to_plain(value: Any, depth: int) -> Any:
-    """Return a value as JSON has it."""
+    """Return a value in a form that JSON can represent, so that ``_from_plain`` can restore it."""
     kind = type(value)
     if kind in _AS_THEY_ARE or isinstance(value, (str, int)):
         return value
     if depth == 0:
         return _CUT
-    # Nearly all that is left are headers: pairs of a name and bytes.
+    # Nearly all remaining values are headers: tuples of a name and bytes. So check for these types first.
     if kind is bytes:
         return {"$bytes": b2a_base64(value, newline=False).decode()}
     if kind is tuple:
@@ -130,7 +133,7 @@ def _to_plain(value: Any, depth: int) -> Any:
 
 
 def _map(value: Mapping[Any, Any], depth: int) -> Any:
-    # Names with a dollar are ours, so that a map that has one is written as pairs.
+    # Names that begin with a dollar mark special values. A map that has such a name is written as pairs.
     if all(isinstance(name, str) and not name.startswith("$") for name in value):
         return {name: _to_plain(item, depth) for name, item in value.items()}
     return {"$map": [[_to_plain(name, depth), _to_plain(item, depth)] for name, item in value.items()]}

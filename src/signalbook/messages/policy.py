@@ -1,4 +1,4 @@
-"""What to do where a contract leaves a choice (K-46), for all definitions or for some of them."""
+"""Settings that decide what happens to messages where a contract leaves a choice (K-46)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Setting = str | bool
 
 
 class PolicyError(SignalbookError):
-    """A setting that is none, or has a value it cannot have."""
+    """The error for an unknown setting, or a setting with an invalid value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """Settings for the message group, endpoint or message definition ``xid`` that differ from those for all."""
+    """Settings that apply only to the message group, endpoint or message definition ``xid``."""
 
     xid: str
     settings: tuple[tuple[str, Setting], ...]
@@ -25,36 +25,38 @@ class Override:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What to do where a contract leaves a choice (K-46).
+    """The settings that decide what happens to messages where a contract leaves a choice (K-46).
 
-    - ``on_no_match``: a message no definition fits is rejected, passed through as it is, or dropped;
-    - ``on_ambiguous``: several definitions fit: reject, accept once for each (``all``), or accept for the most
-      specific one where there is one (``best``, K-29); definitions that do not agree on it mean reject;
-    - ``on_schema_violation``: reject, or accept with the violations as warnings (``tag``);
-    - ``on_removed``: a definition past its ``deprecated.removal`` only warns, or rejects (K-33);
-    - ``prefer_specific``: of several fitting definitions take the most specific before payloads are looked at (K-29),
-      if all of them say so;
-    - ``native_mapping``: a message that is no CloudEvent may fit a CloudEvents definition by its protocol options
-      alone, and is made an event (K-26, K-35);
-    - ``strict_delivery``: delivery details such as MQTT ``qos`` must fit too, and a message from a file fits no
-      definition that names a protocol (K-27);
-    - ``required_schema``: a definition without a payload schema is not enough (K-42);
-    - ``on_duplicate_names``: an object of a JSON payload has a name twice: the last one counts, or the payload is
+    - ``on_no_match``: a message that fits no definition is rejected, passed through unchanged, or dropped;
+    - ``on_ambiguous``: a message that fits several definitions is rejected, accepted once for each of them (``all``),
+      or accepted for the most specific one if there is one (``best``, K-29); it is rejected if the definitions have
+      different settings;
+    - ``on_schema_violation``: a payload that violates its schema is rejected, or accepted with the violations as
+      warnings (``tag``);
+    - ``on_removed``: a message of a definition past its ``deprecated.removal`` gets a warning, or is rejected (K-33);
+    - ``prefer_specific``: if several definitions fit and all have this setting, the most specific one is chosen before
+      payloads are checked (K-29);
+    - ``native_mapping``: a message that is not a CloudEvent may fit a CloudEvents definition by its protocol options
+      alone, and is converted to an event (K-26, K-35);
+    - ``strict_delivery``: delivery details such as MQTT ``qos`` must fit too, and a message from a file does not fit a
+      definition with a protocol (K-27);
+    - ``required_schema``: a message is rejected if its definition has no payload schema (K-42);
+    - ``on_duplicate_names``: if an object in a JSON payload has a name twice, the last value is used, or the payload is
       rejected (RFC 8259, 4: names SHOULD be unique; CloudEvents 1.0.2 takes any JSON as data);
-    - ``on_tombstone``: a record of Kafka with a key and no value, that is no event, deletes what has that key where a
-      topic is compacted: it is rejected where the definition names a schema, as it has no payload, or dropped;
-    - ``rescue``: what columns do not hold of a payload is kept in a column of its own, or dropped;
-    - ``columns``: times, dates and decimals that payloads have as text or numbers get columns of their own types, or of
-      those they are sent as; ``auto`` is as tables are already, and typed where there are none;
-    - ``wire_prefix``: payloads begin with the number of the schema that wrote them, as Confluent's serializers have it
+    - ``on_tombstone``: a Kafka record with a key and no value, which is not an event, marks a deletion in a compacted
+      topic; it is rejected if the definition names a schema, because it has no payload, or it is dropped;
+    - ``rescue``: values of a payload that have no column are kept in one additional column, or dropped;
+    - ``columns``: times, dates and decimals that payloads carry as text or numbers get columns of their real types
+      (``typed``), or of the types in which they are sent (``as_sent``); ``auto`` keeps the types of existing tables,
+      and creates typed columns in new tables;
+    - ``wire_prefix``: payloads begin with the number of the schema that wrote them, as Confluent's serializers write it
       (``payloads/content.py``);
-    - ``unknown_fields``: what Protobuf's JSON has beside the fields of its message is a violation, or passed over, as
-      it is in binary (``drop``).
-    - ``on_broken_definition``: whoever holds a stream to definitions goes on without one that cannot be used
-      (``leave_out``): its messages are rejected for that (K-44), and it is reported; or does not begin (``stop``).
+    - ``unknown_fields``: unknown fields in Protobuf's JSON are a violation, or are ignored as in binary (``drop``);
+    - ``on_broken_definition``: a definition that cannot be used is reported and left out, and its messages are rejected
+      (``leave_out``, K-44), or processing does not start (``stop``).
 
-    ``overrides`` are other settings for some groups or definitions; what is said of a definition counts more than what
-    is said of its group. ``on_no_match`` is not among them: what fits no definition is no definition's.
+    ``overrides`` are different settings for some groups or definitions. An override for a definition takes precedence
+    over one for its group. ``on_no_match`` cannot be overridden, because it applies to messages without a definition.
     """
 
     on_no_match: Literal["dead_letter", "pass", "drop"] = "dead_letter"
@@ -76,11 +78,11 @@ class Policy:
 
     @property
     def typed(self) -> bool:
-        """Whether times, dates and decimals get columns of their own types."""
+        """True if times, dates and decimals get columns of their real types in new tables."""
         return self.columns != "as_sent"
 
     def of(self, xid: str) -> Policy:
-        """The settings for the definition ``xid``, without overrides."""
+        """Return the policy for the definition ``xid``, with its overrides applied."""
         if not self.overrides:
             return self
         places = _find_group(xid), xid.partition("/versions/")[0]
@@ -90,7 +92,7 @@ class Policy:
         return replace(self, overrides=(), **chosen)
 
     def unknown_overrides(self, definitions: Iterable[str]) -> tuple[str, ...]:
-        """The xids of overrides that name none of these definitions, and no group of one."""
+        """Return the xids of overrides that match neither one of the ``definitions`` nor a group of one of them."""
         if not self.overrides:
             return ()
         places = {place for xid in definitions for place in (xid, _find_group(xid))}
@@ -98,9 +100,9 @@ class Policy:
 
 
 def parse_policy(settings: Mapping[str, Any]) -> Policy:
-    """A policy out of a section of a configuration: settings by name, and under xids objects of settings.
+    """Return the policy in a section of a configuration.
 
-    Raises ``PolicyError``.
+    ``settings`` are values by name. A name that is an xid has an object with overrides. Raises ``PolicyError``.
     """
     if not isinstance(settings, Mapping):
         raise PolicyError("policy: must be an object of settings")
@@ -114,14 +116,14 @@ def parse_policy(settings: Mapping[str, Any]) -> Policy:
 
 
 def parse_flags(flags: Iterable[str]) -> Policy:
-    """The policy of ``flag_settings``. Raises ``PolicyError``."""
+    """Return the policy in texts like those of ``flag_settings``. Raises ``PolicyError``."""
     return parse_policy(flag_settings(flags))
 
 
 def flag_settings(flags: Iterable[str]) -> dict[str, Any]:
-    """Texts like ``on_no_match=drop`` and ``/messagegroups/shop:on_removed=warn`` as a section of a configuration.
+    """Parse texts like ``on_no_match=drop`` and ``/messagegroups/shop:on_removed=warn`` to settings.
 
-    Raises ``PolicyError`` for a text of another form.
+    The result has the form that ``parse_policy`` takes. Raises ``PolicyError`` for a text of another form.
     """
     settings: dict[str, Any] = {}
     for flag in flags:
@@ -156,7 +158,7 @@ def _check_value(name: str, value: Any, where: str, names: tuple[str, ...]) -> S
     choices = _SETTING_CHOICES[name]
     converted = _FLAGS.get(value, value) if isinstance(value, str) and True in choices else value
     for choice in choices:
-        # By class too: 1 equals True, and a number is no setting.
+        # Compare classes too, because 1 equals True in Python, but a number is not a valid setting.
         if converted.__class__ is choice.__class__ and converted == choice:
             return choice
     choice_names = ", ".join(str(choice).lower() for choice in choices)

@@ -1,4 +1,4 @@
-"""URI templates of level 1 (RFC 6570) in both directions: values out of a text, and a text out of values.
+"""Match and expand URI templates of level 1 (RFC 6570).
 
 K-15 to K-18, F-26 to F-28.
 """
@@ -18,16 +18,16 @@ _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z0-9_]+)\}", re.ASCII)
 
 
 class TemplateError(ValueError):
-    """A text that is no template of level 1, or a template that cannot be expanded; the message says why."""
+    """The error for a text that is not a template of level 1, or a template that cannot be expanded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
     """A text with placeholders.
 
-    A placeholder stands for one or more characters other than ``separator``, up to the first place where the text
-    behind it follows; a template that is one placeholder and nothing else takes any text (K-16). With ``encoded`` the
-    values are percent-encoded in the text, as in URIs.
+    A placeholder matches one or more characters other than ``separator``, up to the first occurrence of the literal
+    text that follows the placeholder. A template that consists of a single placeholder matches any text (K-16). With
+    ``encoded``, values are percent-encoded in the text, as in URIs.
     """
 
     text: str
@@ -43,7 +43,10 @@ class Template:
         return self.literals == ("", "")
 
     def match(self, value: str) -> dict[str, str] | None:
-        """Return the values of placeholders in ``value``, or ``None`` without a match (F-27: one name, one value)."""
+        """Return the values of the placeholders in ``value``, or ``None`` if it does not match.
+
+        A placeholder that occurs twice must have the same value (F-27).
+        """
         matched = self.pattern.fullmatch(value)
         if matched is None:
             return None
@@ -60,7 +63,7 @@ class Template:
         return captured
 
     def expand(self, context: Mapping[str, str]) -> str:
-        """The text with every placeholder replaced. Raises ``TemplateError`` where one has no value (K-18)."""
+        """Return the text with the values in ``context``. Raises ``TemplateError`` if a value is missing (K-18)."""
         parts = [self.literals[0]]
         for name, literal in zip(self.names, self.literals[1:], strict=True):
             value = context.get(name)
@@ -70,7 +73,7 @@ class Template:
         return "".join(parts)
 
     def _quote(self, value: str) -> str:
-        """Percent-encoded, also the separator where it would end the placeholder, such as the dot in subjects."""
+        """Return ``value`` percent-encoded, including the separator if that would end the placeholder."""
         try:
             text = quote(value, safe="")
         except UnicodeEncodeError:
@@ -85,7 +88,7 @@ def is_template(text: str) -> bool:
 
 @lru_cache(maxsize=_CACHED)
 def parse_template(text: str, *, encoded: bool = True, separator: str = "/") -> Template:
-    """Read a template; a text without braces is one without placeholders (K-15).
+    """Parse a template. A text without braces is a template without placeholders (K-15).
 
     Raises ``TemplateError`` for operators, modifiers, lists and stray braces (F-26).
     """
@@ -105,7 +108,7 @@ def parse_template(text: str, *, encoded: bool = True, separator: str = "/") -> 
 
 
 def unify(context: dict[str, str], captured: Mapping[str, str]) -> str | None:
-    """Add ``captured`` to ``context``; the name of a placeholder that has another value there, if any (F-27)."""
+    """Add ``captured`` to ``context``. Return the name of a placeholder with two values, or None (F-27)."""
     for name, text in captured.items():
         if context.setdefault(name, text) != text:
             return name
@@ -120,13 +123,13 @@ def _decode(text: str) -> str:
 
 
 def _compile_pattern(literals: tuple[str, ...], separator: str) -> re.Pattern[str]:
-    """Return a pattern to match in full. Groups are atomic, so a hostile value costs linear time."""
+    """Return a pattern for ``fullmatch``. Its groups are atomic, so that a hostile value takes only linear time."""
     if literals == ("", ""):
         return re.compile("(.+)", re.DOTALL)
     character = f"[^{re.escape(separator)}]"
     parts = [re.escape(literals[0])]
-    # Lazy within an atomic group: a placeholder ends at the first place where the literal behind it follows, and that
-    # choice is never taken back. The last one is bounded by the end of the text, so greedy is right and cheap.
+    # A lazy quantifier in an atomic group ends a placeholder at the first occurrence of the next literal, without
+    # backtracking. The last placeholder is limited by the end of the text, so a greedy quantifier is correct and fast.
     parts += [f"(?>({character}+?){re.escape(literal)})" for literal in literals[1:-1]]
     if len(literals) > 1:
         parts.append(f"({character}+){re.escape(literals[-1])}")
@@ -137,7 +140,7 @@ T = TypeVar("T")
 
 
 class _Node(Generic[T]):
-    """A level of segments: literal ones by their text, others by the pattern of their literal parts."""
+    """A node of the tree. Children are found by the text of a literal segment, or by the pattern of a template."""
 
     def __init__(self) -> None:
         self.literal: dict[str, _Node[T]] = {}
@@ -146,22 +149,25 @@ class _Node(Generic[T]):
 
 
 class TemplateTree(Generic[T]):
-    """Values filed under templates; as no placeholder spans ``separator``, segments can be looked up one by one."""
+    """A search tree of values by template.
+
+    No placeholder matches ``separator``, so the segments of a text can be looked up one by one.
+    """
 
     def __init__(self, separator: str) -> None:
         self._separator = separator
         self._root: _Node[T] = _Node()
 
     def add(self, template: Template, value: T) -> None:
-        """File ``value`` under a template that is more than one placeholder."""
+        """Add ``value`` under ``template``, which must not be a single placeholder."""
         node = self._root
         for segment in template.text.split(self._separator):
-            # By literal parts alone: templates that differ in names only share a node, and all of them are found.
+            # Templates that differ only in the names of placeholders share a node.
             node = self._find_child(node, segment)
         node.values.append(value)
 
     def find(self, text: str) -> list[T]:
-        """Return everything filed under templates whose literal parts match ``text``."""
+        """Return the values of all templates whose literal parts match ``text``."""
         nodes = [self._root]
         for segment in text.split(self._separator):
             # A segment may fit a literal and several patterns, so all nodes that fit so far are carried along.

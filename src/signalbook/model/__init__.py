@@ -1,4 +1,4 @@
-"""The model language: what may exist in a registry, compiled from a model source into checks of values."""
+"""The model language: the types and attributes of a registry, compiled from a model source into checks of values."""
 
 from signalbook.model.attributes import Attribute, AttributeSet, Checked
 from signalbook.model.constraints import Constraint, Constraints, ConstraintViolation

@@ -1,6 +1,6 @@
 """Attribute definitions compiled into checks of values (core/model.md "attributes", core/spec.md "Attributes").
 
-A check is a closure that returns the value to store and notes what is wrong with it.
+A check is a closure that returns the value to store and adds problems to a list.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ from signalbook.values import JSON, JSONObject
 from signalbook.work import spend
 
 _WORK: Final = 20
-"""Steps that compiling a definition is to the work of the request that brings the model."""
+"""The number of work units that compiling one definition costs the request that brings the model."""
 # Core R11: name and value of a scalar attribute must fit into a header.
 MAX_SCALAR_BYTES: Final = 4096
 
 
 class Trouble:
-    """A finding while it is being found: the path grows on the way out, so that good values cost nothing."""
+    """A problem found in a value.
+
+    The path is collected on the way out of nested values, so that good values cost nothing.
+    """
 
     __slots__ = ("arguments", "code", "message", "steps")
 
@@ -47,7 +50,7 @@ class Trouble:
         self.arguments = arguments
 
     def report(self) -> ValueFinding:
-        """The finding, its path in dot notation."""
+        """Return the finding, with its path in dot notation."""
         path = format_path(reversed(self.steps))
         return ValueFinding(code=self.code, path=path, message=self.message, arguments=self.arguments)
 
@@ -56,18 +59,21 @@ Check: TypeAlias = Callable[[JSON, list[Trouble]], JSON]
 
 
 def add_step(step: str | int, troubles: list[Trouble], since: int) -> None:
-    """Put ``step`` before the paths of what was found from position ``since`` on."""
+    """Add ``step`` to the front of the paths of all problems in ``troubles`` from index ``since`` on."""
     for trouble in troubles[since:]:
         trouble.steps.append(step)
 
 
 def check_any(value: JSON, _troubles: list[Trouble]) -> JSON:
-    """Whatever JSON it is (core R12)."""
+    """Accept any JSON value (core R12)."""
     return value
 
 
 def make_map_check(item: Check) -> Check:
-    """A map whose keys are legal (core R4) and whose values pass ``item``; entries of null are left out."""
+    """Return a check of a map with valid keys (core R4) whose values pass ``item``.
+
+    Entries that are null are dropped.
+    """
 
     def check(value: JSON, troubles: list[Trouble]) -> JSON:
         if not isinstance(value, dict):
@@ -89,7 +95,7 @@ def make_map_check(item: Check) -> Check:
 
 
 def make_array_check(item: Check) -> Check:
-    """An array whose items are not null (core R3) and pass ``item``."""
+    """Return a check of an array whose items are not null (core R3) and pass ``item``."""
 
     def check(value: JSON, troubles: list[Trouble]) -> JSON:
         if not isinstance(value, list):
@@ -110,10 +116,10 @@ def make_array_check(item: Check) -> Check:
 
 
 def make_scalar_check(name: str, definition: JSONObject, types: EntityTypes, spec: SpecAttribute) -> Check:
-    """A scalar of the defined type, in its strict enum, within the size limit (core R11, R80)."""
+    """Return a check of a scalar: its type, its strict enum and its maximum size (core R11, R80)."""
     target = parse_target(definition["target"], types) if "target" in definition else None
     scalar = find_scalar_check(spec.value_type or definition["type"], types, target)
-    limit = MAX_SCALAR_BYTES - len(name) if name else None  # an item has no name of its own
+    limit = MAX_SCALAR_BYTES - len(name) if name else None  # items of maps and arrays have no name
     allowed = _fold_enum(definition)
     nonempty = spec.nonempty
 
@@ -141,7 +147,10 @@ def make_scalar_check(name: str, definition: JSONObject, types: EntityTypes, spe
 
 
 def _fold_enum(definition: JSONObject) -> frozenset[JSON]:
-    """Return the values of a strict enum, folded: the text leaves case open, and clients expect it not to count."""
+    """Return the values of a strict enum with case folded. Empty if the enum is missing or not strict.
+
+    The specification does not say whether case matters, and clients expect that it does not.
+    """
     if not definition.get("strict", True):
         return frozenset()
     return frozenset(_fold(value) for value in definition.get("enum") or ())
@@ -157,9 +166,9 @@ def _is_longer(value: JSON, limit: int) -> bool:
     return isinstance(value, int) and value.bit_length() > limit * 3
 
 
-# Combinations of ifvalues branches kept compiled per attribute set.
+# The maximum number of cached combinations of ifvalues branches per attribute set.
 _MAX_TABLES: Final = 256
-# Hints cost time: many or long unknown names go without.
+# Suggesting similar names takes time, so many or long unknown names get no suggestion.
 _MAX_HINTS: Final = 16
 _MAX_HINTED_NAME: Final = 64
 _UNKNOWN: Final = "is not defined in the model"
@@ -170,8 +179,8 @@ _PLAIN_SPEC: Final = SpecAttribute(definition={})
 class Attribute:
     """An attribute (or the item of a map or array) as the full model defines it, with its check.
 
-    ``managed`` attributes get their value from the server. ``caseless`` ones compare without regard to case.
-    ``branches`` are the attributes that its ``ifvalues`` bring, by the value with case folded.
+    The server sets the values of ``managed`` attributes. ``caseless`` attributes compare without regard to case.
+    ``branches`` maps a value (with case folded) to the attributes that ``ifvalues`` adds for it.
     """
 
     name: str
@@ -191,23 +200,23 @@ class Attribute:
 
     @property
     def readonly(self) -> bool:
-        """True if a client's value is ignored (core R82)."""
+        """True if the server ignores a value that a client sends (core R82)."""
         return bool(self.definition.get("readonly"))
 
     @property
     def default(self) -> JSON:
-        """The value it takes when it is given none; None if it has no default."""
+        """The value used if a client sends none, or None if the attribute has no default."""
         return self.definition.get("default")
 
     @property
     def scalar(self) -> bool:
-        """True if the type is a scalar one (core R2)."""
+        """True if the attribute has a scalar type (core R2)."""
         return self.type in SCALARS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """The outcome of a check: the values to store, and every finding found (no findings: the values are good)."""
+    """The outcome of a check: the values to store and all findings. Without findings the values are valid."""
 
     values: JSONObject
     findings: tuple[ValueFinding, ...]
@@ -215,7 +224,11 @@ class Checked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Table:
-    """The attributes in force for one combination of ifvalues. A check of None drops the value (read-only)."""
+    """The attributes in force for one combination of ifvalues branches.
+
+    A check of None drops the value, because the attribute is read-only. ``wanted`` are required attributes with their
+    defaults, ``clashes`` are names that two branches define.
+    """
 
     checks: Mapping[str, Check | None]
     star: Check | None
@@ -224,7 +237,7 @@ class _Table:
 
 
 class AttributeSet(Mapping[str, Attribute]):
-    """The attributes of one entity or nested object: by name, and as a check of values. Immutable."""
+    """The attributes of one entity or nested object, by name, with a check of its values. Immutable."""
 
     def __init__(self, attributes: Mapping[str, Attribute], *, charset: str = "strict") -> None:
         self._attributes = dict(attributes)
@@ -243,23 +256,23 @@ class AttributeSet(Mapping[str, Attribute]):
         return len(self._attributes)
 
     def check(self, values: JSONObject) -> Checked:
-        """Check client-settable ``values`` of an entity (core R3 to R18, R73 to R89).
+        """Check the ``values`` that a client may set on an entity (core R3 to R18, R73 to R89).
 
-        The returned copy has defaults filled in, timestamps in UTC, and no nulls and read-only attributes (beneath
-        an ``any`` everything stays as it is). Attributes that the server supplies are checked where given, never
-        missed. All findings are reported, each with its path; values that have findings are not for storing.
+        The returned copy has defaults filled in, timestamps in UTC, and no nulls or read-only attributes. Values inside
+        an ``any`` are not changed. Attributes that the server supplies are checked if sent, but not required. All
+        findings are returned, each with its path. Values with findings must not be stored.
         """
         troubles: list[Trouble] = []
         checked = self.collect(values, troubles)
         return Checked(values=checked, findings=tuple(trouble.report() for trouble in troubles))
 
     def active(self, values: JSONObject) -> Mapping[str, Attribute]:
-        """The attributes in force for an entity with these values: the static ones and those of its ``ifvalues``."""
+        """Return the attributes in force for these values: the static ones and those that ``ifvalues`` add."""
         branches = self._find_active_branches(values)
         return {name: attribute for group in (self._attributes, *branches) for name, attribute in group.items()}
 
     def collect(self, values: JSONObject, troubles: list[Trouble]) -> JSONObject:
-        """``check`` for a nested object: adds to ``troubles`` instead of making findings."""
+        """Check a nested object as ``check`` does, but append problems to ``troubles``. Returns the values to store."""
         table = self._find_table(values)
         checks, result = table.checks, {}
         for name, value in values.items():
@@ -295,7 +308,7 @@ class AttributeSet(Mapping[str, Attribute]):
     def _find_active_branches(self, values: JSONObject) -> list[Mapping[str, Attribute]]:
         active: list[Mapping[str, Attribute]] = []
         pending = list(self._switches)
-        for switch in pending:  # grows: a branch may bring switches of its own
+        for switch in pending:  # the list grows, because a branch may add attributes with ifvalues
             value = switch.default if switch.readonly else values.get(switch.name)
             if value is None:
                 value = switch.default
@@ -352,7 +365,10 @@ def _build_table(groups: Sequence[Mapping[str, Attribute]]) -> _Table:
 def compile_attributes(
     definitions: JSONObject, types: EntityTypes, *, charset: str = "strict", spec: SpecTable | None = None
 ) -> AttributeSet:
-    """The attribute set of full (complete and faultless) ``definitions``; ``spec`` says more on the spec's own."""
+    """Return the attribute set of complete and valid ``definitions``.
+
+    ``spec`` adds properties of the specification's own attributes, such as ``managed``.
+    """
     return AttributeSet(
         {
             name: _compile_attribute(name, item, types, (spec or {}).get(name, _PLAIN_SPEC))
@@ -392,7 +408,7 @@ def _compile_attribute(
 
 
 def _build_item(definition: JSONObject) -> JSONObject:
-    """Return the definition of a map's values or an array's items. An array's ``enum`` is meant for each of them."""
+    """Return the definition of a map's values or an array's items. An array's ``enum`` applies to each item."""
     limits = {
         aspect: definition[aspect] for aspect in ("enum", "strict") if "enum" in definition and aspect in definition
     }

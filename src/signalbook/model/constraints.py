@@ -1,4 +1,4 @@
-"""``constraints``: what a Group demands of its Resources (core/model.md "constraints", core R104 to R110)."""
+"""``constraints``: requirements of a Group for its Resources (core/model.md "constraints", core R104 to R110)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _CASELESS: Final = frozenset({("format",)})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstraintViolation:
-    """A constraint that a Version breaks: the attribute's path, and which aspect (for ``constraint_failure``)."""
+    """A constraint that a Version violates: the path of the attribute and the violated aspect (for
+    ``constraint_failure``).
+    """
 
     path: str
     kind: Kind
@@ -39,7 +41,9 @@ class Constraint:
     equals: DotPath
 
     def violations(self, version: JSONObject, group: JSONObject) -> Iterator[ConstraintViolation]:
-        """Yield the violations of this constraint by a Version with these attributes in a Group with these."""
+        """Yield the violations of this constraint by a Version with the attributes ``version`` in a Group with
+        ``group``.
+        """
         value = pick(version, self.path)
         if self.enum and value is not None and not any(_is_same_value(value, allowed) for allowed in self.enum):
             yield ConstraintViolation(path=format_path(self.path), kind="enum")
@@ -56,14 +60,14 @@ class Constraint:
 
 
 def _is_same_value(first: JSON, second: JSON) -> bool:
-    """Equal as values of an enum, where case does not count."""
+    """Return True if two enum values are equal. Case is ignored."""
     if isinstance(first, str) and isinstance(second, str):
         return first.casefold() == second.casefold()
     return bool(first == second) and isinstance(first, bool) == isinstance(second, bool)
 
 
 class Constraints:
-    """All constraints in force for one Group."""
+    """All constraints in force in one Group."""
 
     def __init__(self, constraints: Sequence[Constraint] = ()) -> None:
         self._constraints = tuple(constraints)
@@ -72,9 +76,9 @@ class Constraints:
         return len(self._constraints)
 
     def fill(self, resources: str, version: JSONObject) -> JSONObject:
-        """``version`` with the defaults of these constraints where it has no value (core R105).
+        """Return ``version`` with the defaults of these constraints for attributes without a value (core R105).
 
-        To be called before the model's own defaults are filled in; not for Resources that are there by ``xref``.
+        Call this before the model's own defaults are filled in, and not for cross references.
         """
         for constraint in self._constraints:
             if constraint.resources == resources and constraint.default is not None:
@@ -82,7 +86,10 @@ class Constraints:
         return version
 
     def violations(self, resources: str, version: JSONObject, group: JSONObject) -> tuple[ConstraintViolation, ...]:
-        """Return the violations by a Version of type ``resources``, with stored attributes and defaults filled in."""
+        """Return the violations by a Version of the type ``resources``.
+
+        ``version`` must have its defaults filled in.
+        """
         return tuple(
             violation
             for constraint in self._constraints
@@ -102,7 +109,7 @@ def _fill(version: JSONObject, path: DotPath, default: JSON) -> JSONObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """The basis of checks for constraints of a Group type: full definitions of the Group and its Versions."""
+    """The definitions that constraints of a Group type are checked against: those of the Group and of its Versions."""
 
     group: JSONObject
     resources: Mapping[str, JSONObject]
@@ -110,7 +117,7 @@ class Ground:
 
 
 def check_constraints(constraints: JSON, ground: Ground, place: ModelPosition) -> JSONObject:
-    """The constraints without aspects that say nothing; notes at ``place`` what is wrong with them."""
+    """Return the constraints without empty aspects. Problems are reported at ``place``."""
     if not isinstance(constraints, dict):
         place.report(f"must be an object, not {describe(constraints)}")
         return {}
@@ -132,7 +139,7 @@ def check_constraints(constraints: JSON, ground: Ground, place: ModelPosition) -
 
 
 def _drop_empty(aspects: JSONObject) -> JSONObject:
-    """The aspects that say something: an empty enum and an empty equals do not."""
+    """Return the aspects that have an effect: an empty enum and an empty equals have none."""
     silent = {"enum": [], "equals": ""}
     return {name: value for name, value in aspects.items() if value is not None and value != silent.get(name)}
 
@@ -197,7 +204,7 @@ def _check_equals(aspects: JSONObject, definition: JSONObject, ground: Ground, h
 
 
 def compile_constraints(checked: JSONObject) -> Constraints:
-    """Faultless constraints, ready to be applied."""
+    """Return valid constraints in the form in which they are applied."""
     constraints = []
     for key, aspects in checked.items():
         resources, *path = parse_path(key)
@@ -214,7 +221,10 @@ def compile_constraints(checked: JSONObject) -> Constraints:
 
 
 def narrow(broad: JSONObject, instance: JSONObject, ground: Ground, place: ModelPosition) -> JSONObject:
-    """The Group type's constraints with those of an instance, which may only narrow them (core R108)."""
+    """Return the Group type's constraints narrowed by those of a Group, which must not widen them (core R108).
+
+    Problems are reported at ``place``.
+    """
     merged = dict(broad)
     for key, aspects in instance.items():
         outer = broad.get(key, {})

@@ -1,6 +1,6 @@
-"""Attribute definitions of a model source: checked against the model language, overlaid on the specification's own.
+"""Attribute definitions of a model source: check them and overlay them on the specification's own.
 
-What comes out is how the full model shows them (core/model.md "attributes", core R65 to R89).
+The result is the form that the full model shows (core/model.md "attributes", core R65 to R89).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from signalbook.values import JSON, JSONObject
 from signalbook.work import spend
 
 _WORK: Final = 20
-"""Steps that checking a definition is to the work of the request that brings the model."""
+"""The number of work units that checking one definition costs the request that brings the model."""
 _FLAGS: Final = ("readonly", "immutable", "required", "strict", "matchversions")
 _ITEM_ASPECTS: Final = {"type", "target", "namecharset", "attributes", "item"}
 _ASPECTS: Final = {"name", "description", *_ITEM_ASPECTS, *_FLAGS, "enum", "default", "ifvalues"}
@@ -35,11 +35,12 @@ _VALUE_ASPECTS: Final = ("enum", "default", "ifvalues")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting(ModelPosition):
-    """A place for definitions: what their checks depend on beside the definitions themselves.
+    """The position of definitions in a model source, and what their checks depend on in addition to the definitions.
 
-    ``matching``: ``matchversions`` may be used here (core R81). ``taken``: names of the level around that definitions
-    inside an ``ifvalues`` must not repeat. ``reserved``: names the specification uses elsewhere on the same entity.
-    ``closed``: only the specification's own attributes may stand here (core R92). ``inside``: within an object.
+    ``matching`` means that ``matchversions`` may be used here (core R81). ``taken`` are names of the surrounding level
+    that definitions in ``ifvalues`` must not repeat. ``reserved`` are names that the specification uses elsewhere on
+    the same entity. ``closed`` means that only the specification's own attributes are allowed (core R92). ``inside``
+    means within an object.
     """
 
     types: EntityTypes
@@ -52,7 +53,10 @@ class Setting(ModelPosition):
 
 
 def overlay(spec: SpecTable, definitions: JSON, setting: Setting) -> JSONObject:
-    """Return the full definitions of an entity: the specification's, with ``definitions`` on top (core R66, R67)."""
+    """Return the full definitions of an entity: those of ``spec`` with ``definitions`` on top (core R66, R67).
+
+    Problems are reported to ``setting``.
+    """
     checked = define(definitions, replace(setting, reserved={*setting.reserved, *spec}))
     result = {}
     for name, attribute in spec.items():
@@ -68,7 +72,10 @@ def overlay(spec: SpecTable, definitions: JSON, setting: Setting) -> JSONObject:
 
 
 def define(definitions: JSON, setting: Setting) -> JSONObject:
-    """The full form of a map of attribute definitions; entries that are no object are reported and left out."""
+    """Return the full form of a map of attribute definitions.
+
+    Entries that are not objects are reported and left out.
+    """
     if not isinstance(definitions, dict):
         setting.report(f"must be an object of attribute definitions, not {describe(definitions)}")
         return {}
@@ -92,7 +99,7 @@ def define(definitions: JSON, setting: Setting) -> JSONObject:
 
 def _check_name(name: str, definition: JSON, here: Setting) -> None:
     if name != "*" and not CHARSETS[here.charset].fullmatch(name):
-        # Core R79 gives names inside an object an error of their own.
+        # Core R79 defines a separate error for names inside an object.
         here.report(CHARSET_RULES[here.charset], rule="invalid_attribute" if here.inside else "model_error")
     if isinstance(definition, dict) and definition.get("name", name) != name:
         here.report(f'must be the key "{name}"', "name")
@@ -107,7 +114,10 @@ def _check_type(definition: JSONObject, here: Setting) -> str | None:
 
 
 def _complete_definition(definition: JSONObject, here: Setting, aspects: Collection[str] = _ASPECTS) -> JSONObject:
-    """Return the full definition of an attribute or item with a valid type."""
+    """Return the full definition of an attribute or item with a valid type.
+
+    ``aspects`` are the aspects that are allowed.
+    """
     for aspect in definition:
         if aspect not in aspects:
             here.report("is not part of the model language", aspect)
@@ -124,7 +134,10 @@ def _complete_definition(definition: JSONObject, here: Setting, aspects: Collect
 
 
 def _move_item_enum(result: JSONObject) -> None:
-    """Registries filled by earlier versions have the enum of an array in its item, which the language does not know."""
+    """Move an ``enum`` from the item of an array to the array.
+
+    Earlier versions of Signalbook stored it in the item, which the model language does not allow.
+    """
     item = result.get("item")
     if result["type"] == "array" and isinstance(item, dict) and "enum" in item:
         result["item"] = {aspect: value for aspect, value in item.items() if aspect not in ("enum", "strict")}
@@ -167,7 +180,9 @@ def _check_target(result: JSONObject, here: Setting) -> None:
 
 
 def _check_values(result: JSONObject, here: Setting) -> None:
-    """``enum``, ``default`` and ``ifvalues``: of scalars only, and of the attribute's type (core R80, R85, R88)."""
+    """Check ``enum``, ``default`` and ``ifvalues``: only scalars have them, with values of their type (core R80, R85,
+    R88).
+    """
     if result["type"] not in SCALARS:
         kept_aspects = _check_item_enum(result, here)
         for aspect in _VALUE_ASPECTS:
@@ -187,8 +202,10 @@ def _check_values(result: JSONObject, here: Setting) -> None:
 
 
 def _check_item_enum(result: JSONObject, here: Setting) -> Collection[str]:
-    """An array of scalars may have an ``enum``, for its items; the text says scalars only (core R80), but rc4's own
-    endpoint model has such an array. Returns the aspects that stay."""
+    """Check the ``enum`` of an array of scalars, which applies to its items. Returns the names of the aspects to keep.
+
+    The text allows an enum for scalars only (core R80), but the endpoint model of rc4 itself has such an array.
+    """
     item = result.get("item")
     kind = item.get("type") if isinstance(item, dict) else None
     if result["type"] != "array" or kind not in SCALARS or "enum" not in result:
@@ -226,7 +243,7 @@ def _check_default(result: JSONObject, here: Setting) -> JSON:
 
 
 def _check_nested(result: JSONObject, here: Setting) -> None:
-    """``namecharset`` and ``attributes`` of objects, ``item`` of maps and arrays (core R79, R86, R87)."""
+    """Check ``namecharset`` and ``attributes`` of objects, and ``item`` of maps and arrays (core R79, R86, R87)."""
     kind = result["type"]
     if kind != "object":
         for aspect in ("namecharset", "attributes"):
@@ -255,7 +272,7 @@ def _complete_item(item: JSON, here: Setting) -> JSONObject:
 
 
 def _check_branches(definition: JSONObject, here: Setting) -> JSONObject:
-    """``ifvalues`` (core R88, R89); the siblings' names must differ from those around them."""
+    """Check ``ifvalues`` (core R88, R89). Names of siblings must differ from the names of the surrounding level."""
     seen: set[str] = set()
     result = {}
     allowed = {str(value).casefold() for value in definition.get("enum") or ()}
@@ -289,7 +306,7 @@ def _check_extension(definition: JSONObject, here: Setting) -> None:
 
 
 def _merge(spec: JSONObject, source: JSONObject, here: Setting) -> JSONObject:
-    """A specification's attribute with what the source says of it: it may be narrowed, never widened (core R67)."""
+    """Return a specification's attribute with the source's changes, which may narrow it but not widen it (core R67)."""
     if source["type"] != spec["type"]:
         here.report(f"the specification defines the type {spec['type']}", "type")
         return spec
@@ -325,7 +342,10 @@ def _merge_nested(spec: Mapping[str, JSONObject], sources: JSONObject, here: Set
 
 
 def find(definitions: JSONObject, path: Sequence[str | int]) -> JSONObject | None:
-    """The statically defined attribute at ``path``: through objects only, not ``ifvalues``, ``*``, maps or arrays."""
+    """Return the statically defined attribute at ``path``, or None.
+
+    Only objects are followed, not ``ifvalues``, ``*``, maps or arrays.
+    """
     definition: JSONObject = {"attributes": definitions}
     for step in path:
         members = definition.get("attributes", {})

@@ -1,4 +1,4 @@
-"""What can be wrong with a value or with a model, and the error of the error catalogue it becomes."""
+"""Findings about values and models, and their conversion to errors of the error catalog."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ FaultCode: TypeAlias = Literal["unknown_attribute", "invalid_attribute", "requir
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueFinding:
-    """A rule of the model that a value breaks. ``path`` is in dot notation from the entity.
+    """A rule of the model that a value violates. ``path`` is in dot notation, relative to the entity.
 
-    ``arguments`` are those of the error for a reference; other errors take theirs from path and message.
+    ``arguments`` are set for errors in references only. Other errors get their arguments from path and message.
     """
 
     code: FaultCode
@@ -32,12 +32,15 @@ class ValueFinding:
         return Finding(path=self.path, rule=self.code, message=self.message)
 
     def error(self, subject: str) -> RegistryError:
-        """Return this finding as an error of the catalogue about the entity ``subject``."""
+        """Return the finding as an error of the catalog about the entity ``subject``."""
         return findings_to_error([self], subject)
 
 
 def findings_to_error(value_findings: Sequence[ValueFinding], subject: str) -> RegistryError:
-    """Return one error for all findings (at least one). The first decides the code; all are in ``.faults``."""
+    """Return one error for all findings (at least one).
+
+    The first finding decides its code; ``.faults`` has all of them.
+    """
     first = value_findings[0]
     findings = [finding.finding for finding in value_findings]
     if first.arguments:
@@ -56,7 +59,7 @@ ModelRule: TypeAlias = Literal["model_error", "model_required_true", "model_scal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFinding:
-    """A rule of the model language that a model source breaks, and its place."""
+    """A rule of the model language that a model source violates, and the path of the violation."""
 
     path: DotPath
     message: str
@@ -65,22 +68,25 @@ class ModelFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPosition:
-    """A place in a model source, and the list that takes the findings found there and below."""
+    """A position in a model source, with the list that collects findings at and below this position."""
 
     findings: list[ModelFinding]
     path: DotPath = ()
 
     def at(self, *steps: str | int) -> Self:
-        """The place further down."""
+        """Return the position at ``steps`` below this one."""
         return replace(self, path=(*self.path, *steps))
 
     def report(self, message: str, *steps: str | int, rule: ModelRule = "model_error") -> None:
-        """Note what is wrong at ``steps`` below here."""
+        """Add a finding at ``steps`` below this position."""
         self.findings.append(ModelFinding(path=(*self.path, *steps), message=message, rule=rule))
 
 
 def model_findings_to_error(model_findings: Sequence[ModelFinding]) -> RegistryError:
-    """Return one error for all findings (at least one). The first decides the code; all are in ``.faults``."""
+    """Return one error for all findings (at least one).
+
+    The first finding decides its code; ``.faults`` has all of them.
+    """
     first = model_findings[0]
     findings = [
         Finding(path=format_path(finding.path), rule=finding.rule, message=finding.message)
@@ -99,7 +105,7 @@ _ATTRIBUTE_LISTS: Final = ("attributes", "resourceattributes", "metaattributes",
 
 
 def _find_attribute_name(path: DotPath) -> str:
-    """Return the attribute at ``path`` of a model, as instances have it: ``myobj.defint``, wherever its type is."""
+    """Return the attribute at ``path`` of a model as a path in an entity, such as ``myobj.defint``."""
     names, steps = [], iter(path)
     for step in steps:
         if step in _ATTRIBUTE_LISTS:

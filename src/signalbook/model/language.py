@@ -1,7 +1,7 @@
 """A model source as a whole: Group and Resource types, their names and aspects (core/model.md "Registry Model").
 
-Also ``ximportresources``, Resource types used by other Group types ("Reuse of Resource Definitions"), and ``typemap``,
-how a document of some content type is shown inside JSON (core R102, R103).
+This includes ``ximportresources`` (Resource types used by other Group types, "Reuse of Resource Definitions") and
+``typemap`` (how a document with a certain content type is shown in JSON, core R102, R103).
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ _REFERENCE: Final = re.compile(r"/([^/]+)/([^/]+)")
 
 
 def entity_types(groups: Mapping[str, JSONObject], place: ModelPosition) -> EntityTypes:
-    """The types that the Group definitions ``groups`` make up, imports resolved; ``place`` is theirs (core R111)."""
+    """Return the types that the Group definitions ``groups`` define, with imports resolved (core R111).
+
+    ``place`` is the position of ``groups`` in the model source. Problems are reported there.
+    """
     imports = {plural: _parse_references(group, place.at(plural)) for plural, group in groups.items()}
     own_types = {plural: tuple(group.get("resources") or ()) for plural, group in groups.items()}
     origins = _Origins(own_types, imports)
@@ -69,7 +72,7 @@ def _parse_references(group: JSONObject, place: ModelPosition) -> dict[int, tupl
 
 
 class _Origins:
-    """The definitions of Resource types, following imports of imports."""
+    """The paths where Resource types are defined, following imports of imported types."""
 
     def __init__(
         self, own_types: Mapping[str, tuple[str, ...]], imports: Mapping[str, Mapping[int, tuple[str, str]]]
@@ -79,10 +82,13 @@ class _Origins:
         self._known: dict[tuple[str, str], str | None] = {}
 
     def find(self, group: str, resource: str) -> str | None:
-        """The origin of ``/group/resource``; None for nowhere, or round in a circle."""
+        """Return the path where ``/group/resource`` is defined.
+
+        None if it does not exist or its imports form a cycle.
+        """
         trail: set[tuple[str, str]] = set()
         origin, source = None, (group, resource)
-        while source not in trail and source not in self._known:  # where nothing leads on, it is in the trail
+        while source not in trail and source not in self._known:  # ends if there is no further import, too
             trail.add(source)
             if resource in self._own.get(source[0], ()):
                 origin = f"/{source[0]}/{resource}"
@@ -99,7 +105,7 @@ IMPLICIT: Final[Mapping[str, DocumentType]] = {"application/json": "json", "*+js
 
 
 def check_typemap(typemap: JSON, place: ModelPosition) -> dict[str, DocumentType]:
-    """The map with its values in lower case; notes at ``place`` what is wrong."""
+    """Return the map with its values in lower case. Problems are reported at ``place``."""
     if not isinstance(typemap, dict):
         place.report(f"must be an object, not {describe(typemap)}")
         return {}
@@ -116,7 +122,9 @@ def check_typemap(typemap: JSON, place: ModelPosition) -> dict[str, DocumentType
 
 
 def compile_typemap(typemap: Mapping[str, DocumentType]) -> Callable[[str], DocumentType]:
-    """A function from a content type, parameters and all, to how its documents are shown."""
+    """Return a function that maps a content type (with parameters) to the form in which its documents are shown in
+    JSON.
+    """
     entries = {**IMPLICIT, **{key.lower(): value for key, value in typemap.items()}}
     patterns = [
         (re.compile(".*".join(map(re.escape, key.split("*"))), re.DOTALL), value) for key, value in entries.items()
@@ -131,7 +139,7 @@ def compile_typemap(typemap: Mapping[str, DocumentType]) -> Callable[[str], Docu
 
 
 VERSION_MODES: Final = ("manual", "createdat", "modifiedat", "semver")
-# Paths of the API itself and of APIs to come: a Group type of such a name could not be reached.
+# Paths of the API itself, now or in the future. A Group type with such a name could not be reached.
 _RESERVED_GROUPS: Final = frozenset(
     {
         *("capabilitiesoffered", "check", "compat", "events", "export", "health", "impact", "metrics", "pipelines"),
@@ -161,16 +169,16 @@ _RESOURCE_KEYS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullModel:
-    """A full model as JSON (as ``GET /model`` shows it), and its entity types."""
+    """A full model as JSON (as ``GET /model`` returns it) with its entity types."""
 
     document: JSONObject
     types: EntityTypes
 
 
 def complete(source: JSONObject, place: ModelPosition) -> FullModel:
-    """The full model of ``source``, whose includes are resolved; notes at ``place`` everything that is wrong.
+    """Return the full model of ``source``, whose includes must be resolved. Problems are reported at ``place``.
 
-    The result is of use only if nothing was noted.
+    The result can be used only if no problem was reported.
     """
     source = _drop_nulls(source)
     _check_keys(source, _ROOT_KEYS, place)
@@ -263,7 +271,7 @@ def _complete_resource(plural: str, resource: JSONObject, types: EntityTypes, pl
 
 
 def _complete_aspects(resource: JSONObject, place: ModelPosition) -> JSONObject:
-    """Return the aspects of a Resource type with their defaults written out (core R93 to R102)."""
+    """Return the aspects of a Resource type with their defaults filled in (core R93 to R102)."""
     flags = {name: _read_flag(resource, name, default, place) for name, default in _FLAGS.items()}
     maxversions = resource.get("maxversions", 0)
     if not isinstance(maxversions, int) or isinstance(maxversions, bool) or maxversions < 0:
@@ -273,7 +281,7 @@ def _complete_aspects(resource: JSONObject, place: ModelPosition) -> JSONObject:
         place.report(f"must be one of: {', '.join(VERSION_MODES)}", "versionmode")
         mode = "manual"
     if mode.lower() != "manual":
-        # These modes order all Versions in one line; leaving the flag out means it, contradicting it is an error.
+        # These modes order all Versions in one line, so the flag is implied. Setting it to false is an error.
         if resource.get("singleversionroot") is False:
             place.report(f"must be true with versionmode {mode}", "singleversionroot")
         flags["singleversionroot"] = True
@@ -298,12 +306,12 @@ def _read_flag(resource: JSONObject, name: str, default: bool, place: ModelPosit
 
 
 def _drop_nulls(members: JSONObject) -> JSONObject:
-    """Return the members that are not null."""
+    """Return ``members`` without nulls."""
     return {name: value for name, value in members.items() if value is not None}
 
 
 def _read_objects(value: JSON, place: ModelPosition) -> dict[str, JSONObject]:
-    """Return the members of a map of types; what is no object is reported and left out."""
+    """Return the members of a map of types. Members that are not objects are reported and left out."""
     if value is not None and not isinstance(value, dict):
         place.report(f"must be an object, not {describe(value)}")
     members = value if isinstance(value, dict) else {}
@@ -314,17 +322,20 @@ def _read_objects(value: JSON, place: ModelPosition) -> dict[str, JSONObject]:
 
 
 def _check_keys(members: JSONObject, allowed: Collection[str], place: ModelPosition) -> None:
-    """Core R68."""
+    """Report keys that are not in ``allowed`` (core R68)."""
     for key in members:
         if key not in allowed:
             place.report("is not part of the model language", key)
 
 
 def _check_names(plural: str, definition: JSONObject, place: ModelPosition, *, longest_singular: int) -> str:
-    """Check plural and singular (core R90); the singular, or the plural in its place if there is none."""
+    """Check plural and singular names (core R90).
+
+    Returns the singular, or a name made from the plural if it is missing.
+    """
     if not STRICT_NAME.fullmatch(plural) or len(plural) > _MAX_SHORT_NAME:
         place.report(f"{CHARSET_RULES['strict']}; a plural has at most {_MAX_SHORT_NAME}")
-    if definition.get("plural", plural) not in (plural, ""):  # xr writes an empty one back where there was none
+    if definition.get("plural", plural) not in (plural, ""):  # the tool xr writes an empty plural if there was none
         place.report(f'must be the key "{plural}"', "plural")
     singular = definition.get("singular")
     if not isinstance(singular, str):
@@ -336,7 +347,7 @@ def _check_names(plural: str, definition: JSONObject, place: ModelPosition, *, l
 
 
 def _check_unique(types: Mapping[str, JSONObject], place: ModelPosition) -> None:
-    """Check that no name, plural or singular, occurs twice among these types."""
+    """Report names, plural or singular, that occur twice among these types."""
     seen: set[str] = set()
     for plural, definition in types.items():
         singular = definition["singular"]
@@ -359,12 +370,12 @@ def _collection_names(plural: str) -> tuple[str, str, str]:
 
 
 def _collect_own_names(*tables: SpecTable) -> set[str]:
-    """Return names of the specification's attributes without the ``id`` that stands for ``<SINGULAR>id``."""
+    """Return the names of the specification's attributes, without the ``id`` that stands for ``<SINGULAR>id``."""
     return {name for table in tables for name in table} - {"id"}
 
 
 def _check_implicit(taken_names: set[str], names: Iterable[str], place: ModelPosition) -> None:
-    """Attribute names that follow from type names must not meet others of the specification (core R17)."""
+    """Report attribute names made from type names that the specification already uses otherwise (core R17)."""
     for name in names:
         if name in taken_names:
             place.report(f'the name makes an attribute "{name}", which the specification defines otherwise')
@@ -372,7 +383,7 @@ def _check_implicit(taken_names: set[str], names: Iterable[str], place: ModelPos
 
 
 def _check_texts(definition: JSONObject, types: Mapping[str, str], place: ModelPosition) -> JSONObject:
-    """The descriptive aspects (core R91), in the order of ``types``, then ``labels``."""
+    """Check the descriptive aspects (core R91) and return them in the order of ``types``, then ``labels``."""
     for name, kind in types.items():
         try:
             if name in definition:

@@ -1,4 +1,4 @@
-"""The compiled model: what Group and Resource types exist, and what their entities may hold (core section (b))."""
+"""The compiled model: the Group and Resource types, and the attributes of their entities (core section (b))."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from signalbook.xid import Kind, Xid
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResourceType:
-    """A Resource type with all its aspects written out; imported into another Group type it is the same object.
+    """A Resource type with all its aspects. If it is imported into another Group type, both share the same object.
 
-    ``origin`` is where it is defined (``/messagegroups/messages``). ``attributes`` are those of Versions.
-    ``type_of`` tells how a document of some content type is shown in JSON.
+    ``origin`` is the path where it is defined (such as ``/messagegroups/messages``). ``attributes`` are those of
+    Versions. ``type_of`` returns the form in which a document with a content type is shown in JSON.
     """
 
     origin: str
@@ -55,9 +55,9 @@ class ResourceType:
     document: JSONObject
 
     def mismatched(self, versions: Iterable[JSONObject]) -> tuple[str, ...]:
-        """Paths of the attributes that all Versions must have alike and these have not (core R81).
+        """Return the paths of ``matchversions`` attributes whose values differ between ``versions`` (core R81).
 
-        Attributes that the specification calls case-insensitive (``format``) compare so.
+        Attributes that the specification calls case-insensitive (``format``) compare without regard to case.
         """
         versions = list(versions)
         return tuple(
@@ -73,7 +73,7 @@ class ResourceType:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GroupType:
-    """A Group type. ``constraints`` are those of the type; an instance may narrow them further."""
+    """A Group type. ``constraints`` are those of the type. A Group may narrow them further."""
 
     plural: str
     singular: str
@@ -84,7 +84,11 @@ class GroupType:
     ground: Ground
 
     def narrowed(self, instance: JSONObject | None) -> tuple[Constraints, tuple[ValueFinding, ...]]:
-        """The constraints in force in a Group with these (checked) ``constraints``, and what is wrong with them."""
+        """Return the constraints in force in a Group whose own (checked) constraints are ``instance``, and findings
+        about these.
+
+        With findings, the constraints of the type are returned.
+        """
         if not instance:
             return self.constraints, ()
         findings: list[ModelFinding] = []
@@ -104,7 +108,7 @@ class GroupType:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
-    """A compiled model source. Immutable; safe to share between threads."""
+    """A compiled model source. Immutable, so it can be shared between threads."""
 
     source: JSONObject
     document: JSONObject
@@ -114,15 +118,15 @@ class Model:
     fingerprint: str = field(repr=False)
 
     def full(self) -> JSONObject:
-        """The full model (``GET /model``): a copy, the caller's to change."""
+        """Return a copy of the full model (``GET /model``), which the caller may change."""
         return copy.deepcopy(self.document)
 
     def group_type(self, xid: Xid | str) -> GroupType | None:
-        """The Group type that ``xid`` (or a plural name) lies in, or None."""
+        """Return the Group type of ``xid``, which may also be a plural name. None if there is no such type."""
         return self.groups.get(xid.group_type if isinstance(xid, Xid) else xid)
 
     def resource_type(self, xid: Xid | str) -> ResourceType | None:
-        """The Resource type that ``xid`` lies in (``/schemagroups/schemas`` as text works too), or None."""
+        """Return the Resource type of ``xid``, which may also be a text such as ``/schemagroups/schemas``, or None."""
         if isinstance(xid, Xid):
             group, resource = xid.group_type, xid.resource_type
         else:
@@ -131,23 +135,23 @@ class Model:
         return group_type.resources.get(resource) if group_type else None
 
     def documented_type(self, xid: Xid) -> ResourceType | None:
-        """The type of a Resource or Version that may have a document, None for anything else."""
+        """Return the type of a Resource or Version if its type has documents, else None."""
         resource_type = self.resource_type(xid) if xid.kind in (Kind.RESOURCE, Kind.VERSION) else None
         return resource_type if resource_type is not None and resource_type.hasdocument else None
 
 
 def compile_model(source: JSONObject, *, include: Loader | None = None, base: str = "") -> Model:
-    """Compile a model source (core/model.md; a ``$schema`` at the top is tolerated).
+    """Compile a model source (core/model.md). A ``$schema`` at the top is allowed.
 
-    ``include`` fetches documents named by ``$include`` (references are resolved against the including document;
-    ``base`` is the source's own place); without it only references into the source itself work.
-    Raises one ``RegistryError`` with every finding and its path: ``model_error``, ``model_required_true``,
-    ``model_scalar_default`` or ``invalid_attribute``, as the first finding says.
+    ``include`` fetches documents named by ``$include``. References are resolved against the including document, and
+    ``base`` is the URL or path of the source itself. Without ``include`` only references into the source itself work.
+    Raises one ``RegistryError`` with every finding and its path. The first finding decides whether it is
+    ``model_error``, ``model_required_true``, ``model_scalar_default`` or ``invalid_attribute``.
     """
     if not isinstance(source, dict):
         raise RegistryError("model_error", subject="/model", error_detail="a model source is an object")
     text = values.dump_json(source)
-    # Each node takes at least one byte: a source of this size without includes is its own expansion.
+    # Each node takes at least one byte, so a source of at most this size without includes cannot be too large.
     if len(text) <= MAX_NODES and b'"$include' not in text:
         return _compile_text(text, text)
     expanded, findings = expand(source, include, base)
@@ -157,8 +161,8 @@ def compile_model(source: JSONObject, *, include: Loader | None = None, base: st
     raise model_findings_to_error(findings)
 
 
-# What is put in force is compiled to be checked, and again once it is read from the store; another store mostly has the
-# same model. To compile the default model takes a tenth of a second.
+# A model is compiled once to check it and again after it is read from the store, and different stores mostly have the
+# same model. Compiling the default model takes a tenth of a second.
 @lru_cache(maxsize=4)
 def _compile_text(source: bytes, expanded: bytes) -> Model:
     findings: list[ModelFinding] = []
@@ -169,7 +173,7 @@ def _compile_text(source: bytes, expanded: bytes) -> Model:
 
 
 def _build_model(source: JSONObject, full: FullModel) -> Model:
-    """Return the model of a ``source`` that is nobody else's, and what it says with everything written out."""
+    """Return the compiled model. ``source`` must not be shared with others; ``full`` is its full model."""
     groups: JSONObject = full.document.get("groups", {})
     resources: dict[str, ResourceType] = {}
     for plural, group in groups.items():

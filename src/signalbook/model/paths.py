@@ -1,4 +1,4 @@
-"""Dot notation: how a place inside an entity is written (core/spec.md "xRegistry Dot Notation")."""
+"""Dot notation: paths inside an entity as text (core/spec.md "xRegistry Dot Notation")."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STEP_PATTERN: Final = re.compile(r"""\.?([^.\[\]'"]+)|\[([0-9]+)\]|\['([^']*)'\
 
 
 def format_path(path: Iterable[str | int]) -> str:
-    """``("a", 0, "b.c")`` as ``a[0]['b.c']``."""
+    """Return ``path`` as text: ``("a", 0, "b.c")`` becomes ``a[0]['b.c']``."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -28,7 +28,7 @@ def format_path(path: Iterable[str | int]) -> str:
 
 
 def parse_path(text: str) -> DotPath:
-    """The inverse of ``format_path``. Raises ``ValueError`` for text that is no dot notation."""
+    """Parse a path: the inverse of ``format_path``. Raises ``ValueError`` if ``text`` is not in dot notation."""
     steps: list[str | int] = []
     position = 0
     while position < len(text):
@@ -44,7 +44,7 @@ def parse_path(text: str) -> DotPath:
 
 
 def pick(value: JSON, path: Sequence[str | int]) -> JSON:
-    """The value at ``path`` inside ``value``; None where there is none."""
+    """Return the value at ``path`` inside ``value``, or None if there is none."""
     for step in path:
         if isinstance(step, int):
             value = value[step] if isinstance(value, list) and step < len(value) else None

@@ -1,4 +1,4 @@
-"""Model sources: those that ship with Signalbook, and ``$include`` and ``$includes`` in any source.
+"""Model sources: those shipped with Signalbook, and ``$include`` and ``$includes`` in any source.
 
 See docs/decisions/011-default-model.md; core/model.md "Includes in the xRegistry Model Data".
 """
@@ -18,20 +18,20 @@ from signalbook.values import JSON, MAX_DEPTH, JSONObject, dump_json, parse_json
 
 Loader: TypeAlias = Callable[[str], JSON]
 
-# Includes multiply what they name: a small source must not become a huge model.
+# Includes can multiply documents, so that a small source could become a huge model.
 MAX_NODES: Final = 200_000
 MAX_DOCUMENTS: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Included:
-    """The texts that a model source includes, fetched ahead of time. ``failures`` are the reasons for missing ones."""
+    """The documents that a model source includes, fetched in advance. ``failures`` has the reasons for missing ones."""
 
     documents: Mapping[str, JSON] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
 
     def load(self, name: str) -> JSON:
-        """The document ``name``, as a ``Loader``."""
+        """Return the document ``name``. Raises ``LookupError`` if it was not fetched. Usable as a ``Loader``."""
         if name in self.documents:
             return self.documents[name]
         raise LookupError(self.failures.get(name, _NOT_FETCHED))
@@ -41,9 +41,9 @@ _NOT_FETCHED: Final = "documents elsewhere are included by a server that may fet
 
 
 def gather(source: JSONObject, load: Loader) -> Included:
-    """Load everything that ``source`` includes, directly or not.
+    """Load all documents that ``source`` includes, directly or indirectly.
 
-    For callers that cannot wait later: model updates run in a transaction (R113).
+    Model updates run in a transaction and must not wait for a network there (R113).
     """
     documents: dict[str, JSON] = {}
     failures: dict[str, str] = {}
@@ -61,15 +61,15 @@ def gather(source: JSONObject, load: Loader) -> Included:
 
 
 class _Failure(Exception):
-    """An include that cannot be resolved; the text says why."""
+    """Raised for an include that cannot be resolved. The text is the reason."""
 
 
 def expand(source: JSONObject, load: Loader | None, base: str = "") -> tuple[JSONObject, list[ModelFinding]]:
-    """``source`` with every include resolved, and what went wrong.
+    """Return ``source`` with every include resolved, and findings about includes that failed.
 
-    ``load`` fetches a document by its reference without fragment, already resolved against the document that
-    includes it (``base`` is where ``source`` itself lies); without it only references into the same document work.
-    Local keys win over included ones, earlier includes over later ones (core R112).
+    ``load`` fetches a document by its name: the reference without fragment, resolved against the including document
+    (``base`` is the name of ``source`` itself). Without ``load`` only references into the same document work. Local
+    keys override included ones, and earlier includes override later ones (core R112).
     """
     expansion = _Expansion(source, load, base)
     return expansion.expand_object(source, base, (), ()), expansion.findings
@@ -152,7 +152,7 @@ class _Expansion:
 
 
 def _resolve(document: JSON, pointer: str) -> JSON:
-    """RFC 6901 in a URI fragment; the leading slash may be missing, as it is in published models."""
+    """Return the value at a JSON Pointer in a URI fragment (RFC 6901). Published models may omit the leading slash."""
     for token in unquote(pointer).removeprefix("/").split("/") if pointer.strip("/") else ():
         try:
             document = step_into(document, token)
@@ -166,9 +166,10 @@ BUILTIN: Final = (*_FILES, "empty")
 
 
 def builtin(name: str) -> JSONObject:
-    """A model source by name. The caller's to change.
+    """Return a built-in model source by name, which the caller may change.
 
-    ``default`` is Signalbook's for endpoints, messages and schemas, ``spec`` the specification's own, ``empty`` none.
+    ``default`` is Signalbook's model for endpoints, messages and schemas, ``spec`` is the specification's model, and
+    ``empty`` has no types.
 
     Raises ``KeyError`` for another name.
     """

@@ -1,7 +1,8 @@
-"""The attributes that xRegistry itself defines, per kind of entity (core/spec.md, core R53 to R57, R64, R65).
+"""The attributes that xRegistry itself defines, by kind of entity (core/spec.md, core R53 to R57, R64, R65).
 
-Each is given as the full model shows it, with what the text says beyond that view: who supplies the value, whether an
-empty string is allowed, whether case counts, and where the type that values must have differs from the type shown.
+Each attribute has its definition from the full model and properties that only the text states: whether the server
+supplies the value, whether an empty string is allowed, whether case matters, and which type values must have if it
+differs from the definition.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ COMPATIBILITIES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecAttribute:
-    """An attribute of the specification.
+    """An attribute that the specification defines.
 
-    ``managed`` means that the server supplies it, so clients can leave it out even if it is required. ``value_type`` is
-    the type by which values are checked, if that is not the type shown.
+    ``managed`` means that the server supplies the value, so clients can omit it even if it is required. ``value_type``
+    is the type by which values are checked if it differs from the type in the definition. ``further`` checks the value
+    as a whole and returns the wrong member and the reason, or None.
     """
 
     definition: JSONObject
@@ -64,12 +66,12 @@ def _make_managed_attributes(*definitions: tuple[str, JSONObject]) -> dict[str, 
 
 
 def _check_removal(deprecated: JSONObject) -> tuple[str, str] | None:
-    """Core R45: the member that is wrong, and why."""
+    """Return the wrong member of ``deprecated`` and the reason, or None (core R45)."""
     effective, removal = deprecated.get("effective"), deprecated.get("removal")
     try:
         early = effective and removal and parse_timestamp(removal) < parse_timestamp(effective)
     except (ValueError, TypeError):
-        return None  # the members' own checks have reported it
+        return None  # the checks of the members report this
     return ("removal", "must not be before effective") if early else None
 
 
@@ -129,7 +131,7 @@ def _make_collections(plurals: Iterable[str]) -> dict[str, SpecAttribute]:
 
 
 def registry_attributes(group_plurals: Iterable[str]) -> SpecTable:
-    """Attributes of the Registry entity, with a collection per Group type."""
+    """Return the attributes of the Registry entity, with a collection for each Group type."""
     return {
         **_make_managed_attributes(
             _define("specversion", "string", "rq", default=SPECVERSION),
@@ -148,7 +150,7 @@ def registry_attributes(group_plurals: Iterable[str]) -> SpecTable:
 
 
 def group_attributes(singular: str, resource_plurals: Iterable[str]) -> SpecTable:
-    """Attributes of a Group, with a collection per Resource type."""
+    """Return the attributes of a Group, with a collection for each Resource type."""
     return {
         **_make_managed_attributes(_define(f"{singular}id", "string", "iq")),
         **_SELF,
@@ -161,7 +163,7 @@ def group_attributes(singular: str, resource_plurals: Iterable[str]) -> SpecTabl
 
 
 def version_attributes(singular: str, *, hasdocument: bool) -> SpecTable:
-    """Attributes of a Version; the document's only where the type has documents."""
+    """Return the attributes of a Version, including those of its document if the type has documents."""
     return {
         **_make_managed_attributes(_define(f"{singular}id", "string", "iq"), _define("versionid", "string", "iq")),
         **_SELF,
@@ -195,7 +197,7 @@ def _make_document(singular: str) -> dict[str, SpecAttribute]:
 
 
 def resource_attributes(singular: str) -> SpecTable:
-    """Attributes that a Resource has beside those of its default Version."""
+    """Return the attributes that a Resource has in addition to those of its default Version."""
     return {
         **_make_managed_attributes(_define(f"{singular}id", "string", "iq")),
         **_SELF,
@@ -205,7 +207,7 @@ def resource_attributes(singular: str) -> SpecTable:
 
 
 def meta_attributes(singular: str) -> SpecTable:
-    """Attributes of a Resource's meta."""
+    """Return the attributes of a Resource's meta."""
     return {
         **_make_managed_attributes(_define(f"{singular}id", "string", "iq")),
         **_SELF,

@@ -1,6 +1,6 @@
 """The data types of the model language (core/spec.md "Data Types"), each as a check of one JSON value.
 
-A check returns the value to store (timestamps in UTC) and raises ``ValueError`` with a sentence for people.
+A check returns the value to store (timestamps in UTC) and raises ``ValueError`` with a message for users.
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ def _check_uinteger(value: JSON) -> JSON:
 
 
 def _read_whole_number(value: JSON) -> int | None:
-    """JSON has one type of numbers: 4.0 is the integer 4."""
+    """Return ``value`` as an integer, or None if it is not one.
+
+    JSON has a single number type, so 4.0 is the integer 4.
+    """
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -102,7 +105,9 @@ def _check_uri(value: JSON) -> JSON:
 
 
 def _make_url_check(check: ScalarCheck) -> ScalarCheck:
-    """A URL is a URI that says where something is: not empty, not a ``urn:`` (RFC 3986 section 1.1.3)."""
+    """Return a check of URLs: URIs that pass ``check``, are not empty and do not start with ``urn:``
+    (RFC 3986 1.1.3).
+    """
 
     def url(value: JSON) -> JSON:
         check(value)
@@ -142,7 +147,7 @@ TARGETED: Final = frozenset({"uri", "url", "xid"})
 
 
 def describe(value: JSON) -> str:
-    """``value`` in a few words for an error message."""
+    """Return a short description of ``value`` for an error message."""
     if isinstance(value, str):
         return f'"{value[:60]}..."' if len(value) > 60 else f'"{value}"'
     if isinstance(value, bool):
@@ -154,16 +159,17 @@ def describe(value: JSON) -> str:
 
 
 def format_scalar(value: JSON) -> str:
-    """Return the string form of a scalar: strings as they are, the rest as JSON writes them."""
+    """Return a scalar as text: a string as it is, other values as in JSON."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
 
 
 class ReferenceFault(ValueError):
-    """A reference that is no xid, or names a type there is not: an error of its own in the catalogue (core R33).
+    """An error for a value that is not an xid or names an unknown type (core R33).
 
-    ``code`` is its name there, ``arguments`` what its title needs.
+    The error catalog has codes for these. ``code`` is the name of the error in the catalog, and ``arguments`` are the
+    parameters of its title.
     """
 
     def __init__(self, code: ReferenceCode, message: str, **arguments: str) -> None:
@@ -176,8 +182,8 @@ class ReferenceFault(ValueError):
 class EntityTypes:
     """The Group and Resource types of one model, by plural name.
 
-    ``groups`` maps a Group plural to its Resource plurals, and these to where the type is defined
-    (``/messagegroups/messages``): an imported Resource type is one with its origin.
+    ``groups`` maps a Group type to its Resource types, and each of these to the path where it is defined (such as
+    ``/messagegroups/messages``). An imported Resource type has the path of the original type.
     """
 
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -187,9 +193,9 @@ class EntityTypes:
         return self.groups.get(group, {}).get(resource)
 
     def check_xid(self, value: JSON) -> Xid:
-        """Core R8: an xid of an entity whose types exist; the instance need not.
+        """Return ``value`` as an xid of an entity whose types exist; the entity itself need not exist (core R8).
 
-        Raises ``ReferenceFault``, and ``ValueError`` if it is no text.
+        Raises ``ReferenceFault``, or ``ValueError`` if the value is not a string.
         """
         text = _check_string(value)
         try:
@@ -202,7 +208,10 @@ class EntityTypes:
         return xid
 
     def check_xidtype(self, value: JSON) -> JSON:
-        """Core R9: ``/``, ``/GROUPS``, ``/GROUPS/RESOURCES`` or ``/GROUPS/RESOURCES/versions``, all existing."""
+        """Return ``value`` if it is an xidtype whose types exist (core R9), else raise ``ValueError``.
+
+        The forms are ``/``, ``/GROUPS``, ``/GROUPS/RESOURCES`` and ``/GROUPS/RESOURCES/versions``.
+        """
         parts = _check_string(value).split("/")
         if parts[0] or len(parts) > 4 or parts[3:] not in ([], ["versions"]):
             raise ValueError(f"{describe(value)} is not of the form /GROUPS/RESOURCES/versions")
@@ -234,7 +243,7 @@ class AttributeTarget:
     kinds: frozenset[Kind]
 
     def admits(self, xid: Xid, types: EntityTypes) -> bool:
-        """Return True if ``xid`` is of this type. Resources of an imported type count as the type they come from."""
+        """Return True if ``xid`` is of the target type. An imported Resource type counts as the original type."""
         if xid.kind not in self.kinds:
             return False
         if not self.origin:
@@ -250,7 +259,7 @@ _TARGET_KINDS: Final = {
 
 
 def parse_target(text: JSON, types: EntityTypes) -> AttributeTarget:
-    """Read a ``target`` (core R77). Raises ``ValueError`` when it has none of the forms or names no type."""
+    """Parse a ``target`` (core R77). Raises ``ValueError`` if it has a wrong form or names an unknown type."""
     match = _TARGET.fullmatch(_check_string(text))
     if match is None:
         raise ValueError(f"{describe(text)} must be /GROUPS, /GROUPS/RESOURCES, or that with /versions or [/versions]")
@@ -266,7 +275,7 @@ def parse_target(text: JSON, types: EntityTypes) -> AttributeTarget:
 
 
 def find_scalar_check(type: str, types: EntityTypes, target: AttributeTarget | None = None) -> ScalarCheck:
-    """Return the check for one scalar type, with the attribute's ``target`` if it has one."""
+    """Return the check for a scalar type. ``target`` is the attribute's target, or None."""
     if type == "xidtype":
         return types.check_xidtype
     if type == "xid":
@@ -286,7 +295,7 @@ def _make_xid_check(types: EntityTypes, target: AttributeTarget | None) -> Scala
 
 
 def _make_uri_check(plain: ScalarCheck, types: EntityTypes, target: AttributeTarget) -> ScalarCheck:
-    """Core R78: a value that starts with ``/`` must be an xid of the target type; others are free."""
+    """Return a check for URIs with a target: a value that starts with ``/`` must be an xid of that type (core R78)."""
     xid = _make_xid_check(types, target)
 
     def uri(value: JSON) -> JSON:

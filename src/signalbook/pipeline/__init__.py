@@ -1,4 +1,4 @@
-"""Definitions held against streams of messages, on Spark: each message lands in its table or becomes a dead letter.
+"""Check streams of messages against their definitions on Spark: each message lands in a table or becomes a dead letter.
 
     report = run(Job(registry="http://localhost:8080", inputs=("events/",), output=Path("lake")))
 
@@ -93,8 +93,9 @@ __all__ = [
     "views",
 ]
 
-# Loaded when first asked for: a worker of Spark, or a command that only reads definitions, needs few of the packages
-# that all commands together do (pyiceberg alone takes as long to load as a small batch to land).
+# Each module is imported when one of its names is used first. A Spark worker, or a command that only reads definitions,
+# needs few of the packages that all commands together need. Importing pyiceberg alone takes as long as landing a small
+# batch.
 _NAMES: Final = {
     "commands.backfill": ("Backfill", "backfill"),
     "commands.backtest": ("backtest",),
@@ -128,7 +129,10 @@ _EXTRA: Final = frozenset(
 
 
 def __getattr__(name: str) -> Any:
-    """A name of ``__all__``. Raises ``PipelineError`` where a package of the extra ``pipeline`` is missing."""
+    """Import and return the member ``name`` of ``__all__``.
+
+    Raises ``AttributeError`` for an unknown name, and ``PipelineError`` if a package of the extra is not installed.
+    """
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -1,8 +1,8 @@
-"""Values of messages as Arrow arrays, column by column: payloads, times, and headers as text.
+"""Build Arrow arrays from the values of messages, column by column: payloads, times, and headers as text.
 
-A payload's columns are built by functions that are compiled once per schema, from a list of values to an array: one
-list comprehension per column beats a conversion per message several times. Values come in one of two forms: what
-``Schema.decode`` returns, or objects of a guard (``formats.jsonschema.guards``).
+For each schema, a function per column is built once that converts a list of values to an array. One list comprehension
+per column is several times faster than a conversion per message. Values have one of the forms of ``ValueForm``: they
+are results of ``Schema.decode``, or objects of a guard (``formats.jsonschema.guards``).
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from signalbook.pipeline import columns, exact
 from signalbook.values import JSON, NONFINITE, format_timestamp, parse_timestamp
 
 Values = Sequence[Any]
-# Takes values and whether there may be a None among them.
+# A function that builds an array. Its arguments are the values, and True if some of them may be None.
 Build = Callable[[Values, bool], pa.Array]
 _UNSET: Final = msgspec.UNSET
 _MAX_SINGLE: Final = float(np.finfo(np.float32).max)
-# What Arrow and the conversions below raise for a value that does not fit its column; payloads that are let through
-# against their schema may have any value anywhere.
+# The errors that Arrow and the conversions below raise for a value that does not fit its column. A policy may let
+# payloads land that break their schema, so that any value can occur anywhere.
 MISFITS: Final = (pa.ArrowException, AttributeError, OverflowError, TypeError, ValueError)
 
 
 class ValueForm(Enum):
-    """The form in which values arrive."""
+    """The form of the values from which arrays are built."""
 
     TYPED = "objects of a guard"
     JSON = "JSON, with all digits of its numbers"
@@ -58,9 +58,10 @@ class ValueForm(Enum):
 
 
 def make_payload_builder(shape: Shape, form: ValueForm) -> Callable[[Values], list[pa.Array]]:
-    """Return a function from payload values (``None``: no payload) to the arrays of ``build_payload(shape)``.
+    """Return a function that builds the arrays of the columns ``build_payload(shape)`` from a list of payload values.
 
-    The function raises one of ``MISFITS`` if a value does not fit its column.
+    A value of ``None`` means that the message has no payload. The function raises one of ``MISFITS`` if a value does
+    not fit its column.
     """
     types = [field.type for field in columns.build_payload(shape)]
     if isinstance(shape, Struct) and shape.fields:
@@ -72,7 +73,10 @@ def make_payload_builder(shape: Shape, form: ValueForm) -> Callable[[Values], li
 
 
 def find_unfitting_value(shape: Shape, value: JSON) -> tuple[Path, Shape, JSON] | None:
-    """Return the innermost part of a value that does not fit its column, with its path; ``None`` if all fit."""
+    """Return the innermost part of ``value`` that does not fit its column: its path, its shape and the part itself.
+
+    ``None`` if all parts fit.
+    """
     if _is_fitting(shape, [value]):
         return None
     parts: Sequence[tuple[str | int, Shape, JSON]] = ()
@@ -94,7 +98,7 @@ def find_unfitting_value(shape: Shape, value: JSON) -> tuple[Path, Shape, JSON] 
 def _find_unfitting_part(
     shape: Shape, values: Sequence[tuple[str | int, JSON]]
 ) -> Sequence[tuple[str | int, Shape, JSON]]:
-    """Return the first of several values that does not fit, found by halving."""
+    """Return the first of ``values`` that does not fit, found by a binary search. At least one must not fit."""
     while len(values) > 1:
         half = values[: len(values) // 2]
         values = values[len(half) :] if _is_fitting(shape, [value for _, value in half]) else half
@@ -110,8 +114,8 @@ def _is_fitting(shape: Shape, values: Values) -> bool:
 
 
 def build_opaque_arrays(payloads: Sequence[bytes | None]) -> list[pa.Array]:
-    """Return the arrays of ``columns.OPAQUE``: text where a payload is UTF-8, else bytes."""
-    with suppress(pa.ArrowInvalid):  # by far most are all text, and are not copied for it
+    """Return the arrays of the two columns ``columns.OPAQUE``: text for payloads in UTF-8, bytes for others."""
+    with suppress(pa.ArrowInvalid):  # usually all payloads are text, and this cast does not copy them
         return [pa.array(payloads, pa.binary()).cast(pa.string()), pa.nulls(len(payloads), pa.binary())]
     texts = [decode_utf8(payload) for payload in payloads]
     binaries = [payload if text is None else None for payload, text in zip(payloads, texts, strict=True)]
@@ -119,19 +123,22 @@ def build_opaque_arrays(payloads: Sequence[bytes | None]) -> list[pa.Array]:
 
 
 def build_text_map(maps: Sequence[Iterable[tuple[str, str]] | None]) -> pa.Array:
-    """Return a ``columns.TEXT_MAP`` array; ``None`` is null."""
+    """Return a ``columns.TEXT_MAP`` array of ``maps``, each with pairs of name and text. ``None`` becomes null."""
     if not any(maps):
         return pa.nulls(len(maps), columns.TEXT_MAP)
     return pa.array([None if entries is None else list(entries) for entries in maps], columns.TEXT_MAP)
 
 
 def build_text_maps(members: Mapping[str, pa.StringArray]) -> pa.Array:
-    """Return a ``columns.TEXT_MAP`` array of columns by name. Null is not a member; a row without members is null."""
+    """Return a ``columns.TEXT_MAP`` array from ``members``: an array of texts for each name.
+
+    A null text leaves the name out of the map of its row. A row without any text is null.
+    """
     count = len(next(iter(members.values())))
     existing = np.stack([texts.is_valid().to_numpy(zero_copy_only=False) for texts in members.values()], axis=1)
     rows, places = np.nonzero(existing)
     names = pa.array(list(members), pa.string()).take(pa.array(places))
-    # Column ``p`` of row ``r`` lies at ``p * count + r`` of the columns one behind the other.
+    # In the concatenated columns, the text of column ``p`` and row ``r`` is at ``p * count + r``.
     texts = pa.concat_arrays(members.values()).take(pa.array(places * count + rows))
     sizes = existing.sum(axis=1)
     offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
@@ -139,7 +146,7 @@ def build_text_maps(members: Mapping[str, pa.StringArray]) -> pa.Array:
 
 
 def parse_timestamps(texts: pa.Array) -> pa.Array:
-    """Parse RFC 3339 texts to ``columns.TIMESTAMP``, cut to microseconds. Raises one of ``MISFITS``."""
+    """Parse RFC 3339 ``texts`` to ``columns.TIMESTAMP``, cut to microseconds. Raises one of ``MISFITS``."""
     times = read_timestamps(texts)
     if times is not None:
         return times
@@ -147,7 +154,10 @@ def parse_timestamps(texts: pa.Array) -> pa.Array:
 
 
 def read_timestamps(texts: pa.Array) -> pa.Array | None:
-    """The same, unless Arrow itself does not read one of the texts."""
+    """Parse ``texts`` like ``parse_timestamps``, but with Arrow alone.
+
+    Return ``None`` if Arrow cannot parse them all.
+    """
     for unit in ("us", "ns"):
         try:
             return texts.cast(pa.timestamp(unit, "UTC")).cast(columns.TIMESTAMP, safe=False)
@@ -157,7 +167,7 @@ def read_timestamps(texts: pa.Array) -> pa.Array | None:
 
 
 def decode_utf8(payload: bytes | None) -> str | None:
-    """Return bytes as text, ``None`` if they are not UTF-8."""
+    """Return ``payload`` as text; ``None`` if it is ``None`` or not UTF-8."""
     try:
         return None if payload is None else payload.decode()
     except UnicodeDecodeError:
@@ -165,9 +175,9 @@ def decode_utf8(payload: bytes | None) -> str | None:
 
 
 def make_builder(shape: Shape, type: pa.DataType, form: ValueForm) -> Build:
-    """Return the function from values to an array.
+    """Return a function that builds an array of ``type`` from values of ``shape`` in this ``form``.
 
-    ``None`` is null; an absent ``Anything`` is ``UNSET``, else ``None``.
+    The value ``None`` becomes null. For the shape ``Anything``, null values are ``UNSET`` and ``None`` is JSON's null.
     """
     match shape:
         case Scalar():
@@ -215,13 +225,13 @@ def _make_struct_builder(shape: Struct, type: pa.DataType, form: ValueForm) -> B
 
 
 def _mask(values: Values) -> pa.Array | None:
-    """Return the mask of ``None`` among ``values``, if there is any."""
+    """Return an array that is true where ``values`` has ``None``, or ``None`` if it has no such value."""
     missing = [value is None for value in values]
     return pa.array(missing, pa.bool_()) if True in missing else None
 
 
 class _Members:
-    """The function from objects to the arrays of their members."""
+    """A builder of arrays for the members of objects, one array per member of ``shape``."""
 
     def __init__(self, shape: Struct, types: Sequence[pa.DataType], form: ValueForm) -> None:
         self._fields = shape.fields
@@ -232,10 +242,11 @@ class _Members:
         self._columns = self._read_decoded if self._decodes else self._read_typed
 
     def build_arrays(self, objects: Values, *, gaps: bool) -> list[pa.Array]:
-        """Return an array for each member; with ``gaps`` some of the objects may be ``None``."""
+        """Return an array for each member of ``objects``. With ``gaps``, some of the objects may be ``None``."""
         arrays = []
         for field, build, column in zip(self._fields, self._builds, self._columns(objects, gaps), strict=True):
-            # A required member may be absent of what another version of the schema wrote, or a policy lets through.
+            # A required member may be missing if another version of the schema wrote the payload, or if a policy lets
+            # invalid payloads land.
             values, loose = column, gaps or self._decodes or not field.required or field.shape.nullable
             if loose and not isinstance(field.shape, Anything):
                 values = [None if value is _UNSET else value for value in column]
@@ -262,7 +273,7 @@ def _make_list_builder(shape: ListOf, type: pa.DataType, form: ValueForm) -> Bui
         present = values if mask is None else [value for value in values if value is not None]
         if form is not ValueForm.TYPED and not all(isinstance(value, list) for value in present):
             raise TypeError("a value is no list")
-        # All items of all lists as one column, so that even lists of lists take one pass per level.
+        # The items of all lists are converted as one column, so that even lists of lists need one pass per level.
         items = item(list(chain.from_iterable(present)), inner_gaps)
         return pa.ListArray.from_arrays(_build_offsets(values, mask), items, type=type, mask=mask)
 
@@ -293,7 +304,7 @@ def _build_offsets(values: Values, mask: pa.Array | None) -> pa.Array:
 
 
 def _make_scalar_builder(shape: Scalar, type: pa.DataType, form: ValueForm) -> Build:
-    # Guards give floats, and the native module finds those that lack digits in the text.
+    # Guards return floats, and the native module finds the floats that lack digits of the original text.
     if shape.sent is not None and not (shape.kind == "float64" and form is ValueForm.TYPED):
         if type == columns.find_arrow_type(shape):
             return _make_held_builder(shape, type, form)
@@ -308,7 +319,10 @@ def _make_scalar_builder(shape: Scalar, type: pa.DataType, form: ValueForm) -> B
 
 
 def _of_types(allowed: tuple[type, ...], build: Build) -> Build:
-    """Return a builder that accepts values of these types only, since Arrow would convert others (``True`` to 1)."""
+    """Return ``build`` with a check: it raises ``TypeError`` for values of types other than ``allowed`` and ``None``.
+
+    Arrow alone would convert some of these values, such as ``True`` to 1.
+    """
 
     def checked(values: Values, gaps: bool) -> pa.Array:
         for value_type in set(map(type, values)):
@@ -320,11 +334,15 @@ def _of_types(allowed: tuple[type, ...], build: Build) -> Build:
 
 
 def _make_held_builder(shape: Scalar, type: pa.DataType, form: ValueForm) -> Build:
-    """Return the function for values whose column holds a part; ``rescue.py`` keeps the rest."""
+    """Return a builder for values of which the column may hold a part only.
+
+    ``rescue.py`` keeps the whole value then.
+    """
 
     def build(values: Values, _: bool) -> pa.Array:
         pairs = [(None, True) if value is None else exact.find_held_part(shape, value) for value in values]
-        # Of numbers the native module does not know which are kept, so that none may be that was taken by it.
+        # The native module cannot tell which numbers are rescued. In payloads that it has processed, a number that its
+        # column does not hold exactly is therefore an error.
         if form is ValueForm.TYPED and shape.sent != "string" and not all(whole for _, whole in pairs):
             raise ValueError("a value has more digits than its column")
         return pa.array([value for value, _ in pairs], type)
@@ -333,10 +351,13 @@ def _make_held_builder(shape: Scalar, type: pa.DataType, form: ValueForm) -> Bui
 
 
 def _make_converting_builder(type: pa.DataType, convert: Callable[[Any], Any]) -> Build:
-    """Return a builder that converts values one by one only if Arrow does not take all (1.0 as an integer)."""
+    """Return a builder that lets Arrow convert all values, and calls ``convert`` for each value only if Arrow fails.
+
+    For example, Arrow does not accept 1.0 as an integer.
+    """
 
     def build(values: Values, _: bool) -> pa.Array:
-        # Of fractions Arrow would take what is before the point, and of some decimals nothing at all.
+        # Arrow would cut the fraction off a float, and turn some small decimals into 0.
         if not (convert in _EXACT and _has_fractions(values)):
             with suppress(*MISFITS):
                 return pa.array(values, type)
@@ -404,13 +425,13 @@ _CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "time": _time,
     "decimal": _convert_decimal,
 }
-# Conversions that Arrow makes itself of integers alone.
+# Conversions that are left to Arrow only if all values are integers.
 _EXACT: Final = (exact.to_integer, _convert_unsigned, _convert_single, _convert_decimal)
 
 
 _NUMBERS: Final = (int, float, Decimal)
-# What decoded values of some kinds are. Others are of another type, which only payloads have that do not conform; but
-# enums of Protobuf have numbers for values without a name.
+# The Python types of decoded values, by kind. Values of other types occur only in payloads that break their schema. A
+# string may also be an ``int``, because Protobuf enums have numbers for values without a name.
 _ARRIVING: Final[Mapping[str, tuple[type, ...]]] = {
     "bool": (bool,),
     **dict.fromkeys(("int32", "int64", "uint64"), _NUMBERS),
@@ -425,23 +446,23 @@ _ARRIVING: Final[Mapping[str, tuple[type, ...]]] = {
 }
 
 
-# Protocols whose header names land in lower case.
+# Protocols that ignore the case of header names: the names land in lower case.
 LOWERED: Final = frozenset({"HTTP"})
 _CONTENT_TYPE: Final = "content-type"
 _AMQP: Final = "AMQP/1.0"
 KAFKA: Final = "KAFKA"
 
 
-# The name and value of a header; Kafka and AMQP have bytes, and only Kafka null.
+# The name and value of a header. Values are bytes in Kafka and AMQP, and only Kafka has null values.
 Header = tuple[str, str | bytes | None]
 
 
 def build_header_columns(messages: Iterable[tuple[str, Sequence[Header]]]) -> list[pa.Array]:
-    """Return the columns ``_headers`` and ``_raw_headers`` of messages with these protocols and headers.
+    """Return the columns ``_headers`` and ``_raw_headers`` of ``messages``, which are pairs of protocol and headers.
 
-    In the first, names are in lower case where the protocol does not tell cases apart. Several values of a name are
-    joined as RFC 9110 5.2 says, bytes that are no UTF-8 are escaped as ``\\xff``, and null is empty. The second has the
-    headers of messages in which values were joined, escaped or null.
+    In ``_headers``, names are in lower case if the protocol ignores case. Several values of a name are joined as RFC
+    9110 5.2 says, bytes that are not UTF-8 are escaped as ``\\xff``, and null is empty. ``_raw_headers`` has the
+    headers of messages in which values were joined, escaped or null, and is null for others.
     """
     maps, lists = [], []
     for protocol, headers in messages:
@@ -452,7 +473,10 @@ def build_header_columns(messages: Iterable[tuple[str, Sequence[Header]]]) -> li
 
 
 def _build_header_texts(headers: Iterable[Header], *, folded: bool) -> tuple[dict[str, str], bool]:
-    """Return the texts of headers by name, and whether the texts hold the headers exactly."""
+    """Return the texts of ``headers`` by name, and True if the texts represent the headers exactly.
+
+    With ``folded``, names are in lower case.
+    """
     texts: dict[str, str] = {}
     is_exact = True
     for name, value in headers:
@@ -464,7 +488,7 @@ def _build_header_texts(headers: Iterable[Header], *, folded: bool) -> tuple[dic
 
 
 def decode_escaped(value: bytes) -> str:
-    """Return bytes as text, invalid UTF-8 as ``\\xff``."""
+    """Return bytes as text, with invalid UTF-8 escaped as ``\\xff``."""
     return value.decode(errors="backslashreplace")
 
 
@@ -491,7 +515,10 @@ def encode_headers(headers: Iterable[Header]) -> tuple[tuple[str, bytes | None],
 
 
 def _list_named_headers(stated: Mapping[str, Any], chosen: Iterable[tuple[Any, Any]]) -> list[Header]:
-    """Return stated and chosen headers. A stated name is also listed without value if a chosen one equals it."""
+    """Return the headers ``stated`` by the protocol and those ``chosen`` by applications, in this order.
+
+    A stated header without a value is listed, with an empty value, only if a chosen header has the same name.
+    """
     chosen_headers: list[Header] = [(str(name), _format_header_value(value)) for name, value in chosen]
     names = {name for name, _ in chosen_headers}
     stated = {name: value for name, value in stated.items() if value is not None or name in names}
@@ -507,7 +534,10 @@ def _format_header_value(value: Any) -> str | bytes:
 
 
 def build_header_arrays(protocol: str, headers: pa.ListArray, names: HeaderNames) -> list[pa.Array]:
-    """Return ``build_header_columns`` of the headers of many messages, which are structs of ``name`` and ``value``."""
+    """Return the columns of ``build_header_columns`` for messages of one protocol.
+
+    ``headers`` has for each message a list of structs with ``name`` and ``value``, and ``names`` indexes their names.
+    """
     texts = _build_header_maps(headers, names, folded=protocol in LOWERED)
     if texts is not None:
         return [texts, pa.nulls(len(headers), columns.HEADER_LIST)]
@@ -517,22 +547,22 @@ def build_header_arrays(protocol: str, headers: pa.ListArray, names: HeaderNames
 
 
 def read_headers(protocol: str, headers: Iterable[Mapping[str, Any]] | None) -> Sequence[Header]:
-    """Return the headers of one message from Arrow, with values as its protocol has them: text, bytes or null."""
+    """Return the headers of one message from Arrow. Values have the type of its protocol: text, bytes or null."""
     return _HEADER_PAIRS.get(protocol, list_text_pairs)(headers)
 
 
 def list_header_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, bytes | None]]:
-    """Return the headers of one message from Arrow."""
+    """Return the headers of one message from Arrow as pairs of name and bytes. A null name becomes empty."""
     return [(header["name"] or "", header["value"]) for header in headers or ()]
 
 
 def list_text_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, str]]:
-    """Return the headers of one message out of Arrow as texts; null is empty."""
+    """Return the headers of one message from Arrow as pairs of name and text. Null becomes empty."""
     return [(name, decode_escaped(value or b"")) for name, value in list_header_pairs(headers)]
 
 
 def list_property_pairs(headers: Iterable[Mapping[str, Any]] | None) -> list[tuple[str, str | bytes]]:
-    """Return the headers of one message of AMQP from Arrow: application properties that are not UTF-8 stay bytes."""
+    """Return the headers of one AMQP message from Arrow. Application properties that are not UTF-8 stay bytes."""
     pairs = [(name, value or b"", decode_escaped(value or b"")) for name, value in list_header_pairs(headers)]
     return [(name, text if name in MEDIA or text.encode() == value else value) for name, value, text in pairs]
 
@@ -545,9 +575,10 @@ _HEADER_PAIRS: Final[Mapping[str, Callable[[Iterable[Mapping[str, Any]] | None],
 
 @dataclass(frozen=True, slots=True)
 class HeaderNames:
-    """The names of the headers of some messages, each with its number, and of each header the number of its name.
+    """An index of the header names of several messages.
 
-    ``alike``: all messages have the same ones in the same order, and none twice.
+    ``numbers`` has the number of each distinct name, and ``codes`` for each header of all messages the number of its
+    name. ``alike`` is True if all messages have the same names in the same order, and no message has a name twice.
     """
 
     numbers: Mapping[str, int]
@@ -556,13 +587,16 @@ class HeaderNames:
 
     @classmethod
     def of(cls, headers: pa.ListArray, *, folded: bool) -> HeaderNames:
-        """Return the names in lists of structs with a ``name``, in lower case if ``folded``. Null counts as empty."""
+        """Return the index of ``headers``, which are lists of structs with a ``name``. A null name becomes empty.
+
+        With ``folded``, names are in lower case.
+        """
         flat = headers.flatten()
         if not len(flat):
             return cls({}, np.zeros(0, np.int32), False)
         texts = pc.fill_null(flat.field("name"), "")
         width = _find_period(headers.offsets.to_numpy(), texts)
-        if width:  # as mostly, and to compare all bytes with those of the first takes a tenth of looking names up
+        if width:  # the usual case: comparing bytes with those of the first message is ten times faster than lookups
             distinct_names: list[str] = texts[:width].to_pylist()
             codes = np.tile(np.arange(width, dtype=np.int32), len(headers))
         else:
@@ -575,7 +609,7 @@ class HeaderNames:
         return cls(numbers, codes, width > 0 and len(numbers) == width)
 
     def find_places(self, names: Iterable[str]) -> npt.NDArray[np.int64]:
-        """Return the numbers of the headers with these names, in order."""
+        """Return the positions in ``codes`` of all headers with one of these names, in ascending order."""
         numbers = np.array(sorted({self.numbers[name] for name in names if name in self.numbers}), np.int64)
         if self.alike:
             return (np.arange(0, len(self.codes), len(self.numbers))[:, None] + numbers).reshape(-1)
@@ -583,7 +617,10 @@ class HeaderNames:
 
 
 def _find_period(offsets: npt.NDArray[np.int32], texts: pa.StringArray) -> int:
-    """Return the number of texts in each list if all lists have the same texts in the same order, else 0."""
+    """Return the number of texts in each list if all lists have the same texts in the same order, else 0.
+
+    ``texts`` are the items of all lists, and ``offsets`` the positions where lists begin and end.
+    """
     count = len(offsets) - 1
     width = len(texts) // count if count > 0 else 0
     if not width or width * count != len(texts) or (np.diff(offsets) != width).any():
@@ -596,15 +633,15 @@ def _find_period(offsets: npt.NDArray[np.int32], texts: pa.StringArray) -> int:
     if content is None:
         return width
     first, remaining_size = int(sizes[0].sum()), int(sizes[1:].sum())
-    # Each list's bytes are those of the one before.
+    # The lists are alike if the bytes of each list equal those of the list before it.
     alike = content.slice(bounds[0] + first, remaining_size).equals(content.slice(bounds[0], remaining_size))
     return width if alike else 0
 
 
 def take_elements(array: pa.Array, places: npt.NDArray[np.int64]) -> pa.Array:
-    """Return the elements at distinct ``places``.
+    """Return the elements of ``array`` at ``places``, which are distinct indices.
 
-    Maps with the same names everywhere are handled here: Arrow would gather their entries one by one.
+    Maps that all have the same names are handled here, because Arrow would copy their entries one by one.
     """
     width = 0
     if pa.types.is_map(array.type) and not array.null_count:
@@ -619,7 +656,7 @@ def take_elements(array: pa.Array, places: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def _build_header_maps(headers: pa.ListArray, names: HeaderNames, *, folded: bool) -> pa.Array | None:
-    """Return all maps at once, or None if a message has a name twice or a value that is not text."""
+    """Return a ``columns.TEXT_MAP`` array of all messages; None if one has a name twice or a value that is not text."""
     if not names.numbers:
         return pa.nulls(len(headers), columns.TEXT_MAP)
     flat = headers.flatten()
@@ -628,7 +665,7 @@ def _build_header_maps(headers: pa.ListArray, names: HeaderNames, *, folded: boo
         return None
     lengths = pc.fill_null(pc.list_value_length(headers), 0).to_numpy()
     if not names.alike:
-        # a name that one message has twice is a pair of row and name that occurs twice
+        # If one message has a name twice, its pair of row and name occurs twice.
         rows = pc.list_parent_indices(headers).to_numpy()
         pairs = np.sort(rows * (len(names.numbers) + 1) + names.codes)
         if (pairs[1:] == pairs[:-1]).any():

@@ -1,8 +1,8 @@
-"""Every column the pipeline writes: what is added to a payload, how a payload's shape becomes columns, dead letters.
+"""The columns of landed tables and of dead letters.
 
-A landed table has the context attributes of the CloudEvent as ``ce_*``, the members of the payload under their own
-names, and under a leading underscore what the pipeline knows of the message: where it came from, and which definition
-of which snapshot it conforms to.
+A landed table has the context attributes of the CloudEvent as ``ce_*`` and the members of the payload under their own
+names. Columns with a leading underscore hold what the pipeline adds: where the message came from, which definition it
+conforms to, and the fingerprint of the snapshot.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
 HEADER_LIST: Final = pa.list_(pa.field("element", pa.struct([("name", pa.string()), ("value", pa.binary())])))
 MICROSECONDS: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-"""The first and the last of the years 1 to 9999: Python and most readers of tables have no other times."""
+"""The first and last microsecond since 1970 of the years 1 to 9999: Python and most table readers support no others."""
 DAYS: Final = (-719_162, 2_932_896)
-"""The same in days."""
+"""The first and last day since 1970 of the years 1 to 9999."""
 
 
 def _build_column(name: str, type: pa.DataType, doc: str) -> pa.Field:
@@ -42,7 +42,7 @@ ENVELOPE: Final = pa.schema(
         _build_column("ce_extensions", TEXT_MAP, "CloudEvents extension attributes, as text"),
     ]
 )
-# The context attributes that have columns of their own, all as strings of the event.
+# The names of the context attributes that have a column each.
 ATTRIBUTES: Final = tuple(name.removeprefix("ce_") for name in ENVELOPE.names[:-1])
 CONTEXT: Final = pa.schema(
     [_build_column("_context", TEXT_MAP, "Values that stood where the definition's templates have placeholders")]
@@ -106,9 +106,9 @@ DEAD_LETTER: Final = pa.schema(
         _build_column("sidelined_at", TIMESTAMP, "When that batch was begun; the same in all of its rows"),
     ]
 )
-# The key of a Kafka record by its schema, of tables whose keys have one.
+# The column of the decoded Kafka key, in tables whose definitions have a schema for keys.
 DECODED_KEY: Final = "_decoded_key"
-# The payload's column where it is no object, and the pair where no schema says what it is (K-42).
+# The payload's column if the payload is not an object, and the two columns of payloads without a schema (K-42).
 PAYLOAD: Final = "data"
 OPAQUE: Final = pa.schema(
     [
@@ -117,12 +117,13 @@ OPAQUE: Final = pa.schema(
     ]
 )
 
-# The instant of the batch, the same in all of its rows.
+# The column with the time when the batch began: the same in all of its rows.
 LANDED_AT: Final = "_landed_at"
-# Its day, where tables are divided by it: no column, but readers see it as one.
+# The day of ``LANDED_AT``, by which tables may be partitioned. It is no column of the files, but readers see one.
 DAY: Final = "landed_on"
 
-# Columns that pay to be written as a dictionary; of payloads nothing is known, and zstd does as well there.
+# The columns to write with dictionary encoding, because their values repeat. For payload columns this is unknown, and
+# zstd compresses them as well.
 REPETITIVE: Final = (
     *("ce_source", "ce_type", "ce_datacontenttype", "ce_dataschema", "_protocol", "_address", "_source"),
     *BOOKKEEPING.names,
@@ -130,7 +131,7 @@ REPETITIVE: Final = (
 )
 
 _LAST: Final = pa.schema([*CONTEXT, *TRANSPORT, *BOOKKEEPING, *TAGS])
-# Names that no member of a payload has as a column.
+# Names that no column of a payload member may have.
 RESERVED: Final = frozenset({*ENVELOPE.names, *RESCUE.names, *_LAST.names, DECODED_KEY, DAY})
 _SCALARS: Final[dict[str, pa.DataType]] = {
     "bool": pa.bool_(),
@@ -151,9 +152,9 @@ MAX_PRECISION: Final = 38
 
 
 def build_landed(shape: Shape | None, *, rescue: bool = False, key: Shape | None = None) -> pa.Schema:
-    """Return the columns of a table whose payloads have ``shape`` and whose keys have the shape ``key``.
+    """Return the columns of a table whose payloads have ``shape`` and whose Kafka keys have the shape ``key``.
 
-    ``None`` stands for payloads, or keys, without a schema.
+    ``None`` means that there is no schema for payloads or keys. ``rescue`` adds the column ``RESCUE``.
     """
     keys = (
         []
@@ -164,19 +165,25 @@ def build_landed(shape: Shape | None, *, rescue: bool = False, key: Shape | None
 
 
 def encode_constants(landed: pa.Schema) -> pa.Schema:
-    """Return the columns in memory: a value that is the same in all rows of a batch is there once."""
+    """Return the columns ``landed`` for rows in memory.
+
+    ``BOOKKEEPING`` columns become dictionaries, which store once the values that all rows of a batch share.
+    """
     kinds = {column.name: pa.dictionary(pa.int8(), column.type) for column in BOOKKEEPING}
     return pa.schema([column.with_type(kinds.get(column.name, column.type)) for column in landed])
 
 
 def decode_constants(held: pa.Schema) -> pa.Schema:
-    """Return the columns in files, where no column is a dictionary by its type."""
+    """Return the columns for files with the rows of ``held``: dictionary types are replaced by their value types."""
     kinds = [column.type.value_type if pa.types.is_dictionary(column.type) else column.type for column in held]
     return pa.schema([column.with_type(kind) for column, kind in zip(held, kinds, strict=True)], held.metadata)
 
 
 def build_payload(shape: Shape | None) -> pa.Schema:
-    """Return the columns of the payload alone, in the order of the fields of ``shape``."""
+    """Return the columns of the payload alone, in the order of the fields of ``shape``.
+
+    ``OPAQUE`` if ``shape`` is ``None``: the payload has no schema.
+    """
     if shape is None:
         return OPAQUE
     if isinstance(shape, Struct) and shape.fields:
@@ -185,7 +192,7 @@ def build_payload(shape: Shape | None) -> pa.Schema:
 
 
 def find_arrow_type(shape: Shape) -> pa.DataType:
-    """Return the column type that holds every value of ``shape``; JSON text where no narrower type does."""
+    """Return the Arrow type of a column for values of ``shape``: text with JSON if no narrower type holds them all."""
     match shape:
         case Scalar():
             return _find_scalar_type(shape)
@@ -196,7 +203,7 @@ def find_arrow_type(shape: Shape) -> pa.DataType:
         case Struct() if shape.fields:
             return pa.struct(_build_fields(shape.fields))
         case Struct() | Anything():
-            # Parquet has no group without members: an object with no declared ones is kept as text
+            # Parquet has no structs without members: an object without declared members is stored as JSON text.
             return pa.string()
 
 
@@ -221,10 +228,10 @@ _STATED: Final = re.compile(rb'\AMember ("(?:[^"\\]|\\.)*") of the payload\. ?',
 
 
 def _describe(name: str, member: str, description: str) -> str:
-    """Return the description of a column, with the member that it holds where the name does not tell for sure.
+    """Return the description of the column ``name``. If the name is ambiguous, the description states the ``member``.
 
-    A column ``id_`` holds a member of this name, or another spelling of ``id``. Which one of the two depends on the
-    other members, which change. Tables of all formats store descriptions, so each table keeps what its columns hold.
+    A column ``id_`` holds either the member ``id_`` or another spelling of ``id``, which depends on the other members.
+    Those may change. All table formats store descriptions, so a table keeps the record of what its columns hold.
     """
     if not name.endswith("_"):
         return description
@@ -232,13 +239,16 @@ def _describe(name: str, member: str, description: str) -> str:
 
 
 def rename_column(field: pa.Field, name: str, member: str) -> pa.Field:
-    """Return a column of a payload's ``member`` under another name, with a description that states the member."""
+    """Return the column ``field``, which holds the payload's ``member``, under another ``name``.
+
+    The description states the member if the new name is ambiguous.
+    """
     doc = _STATED.sub(b"", (field.metadata or {}).get(b"doc", b""), count=1)
     return _build_column(name, field.type, _describe(name, member, doc.decode("utf-8", "replace")))
 
 
 def read_stated_member(field: pa.Field) -> str | None:
-    """Return the member of the payload that a column holds by its description, or None."""
+    """Return the payload's member that the description of ``field`` states, or ``None`` if it states no member."""
     match = _STATED.match((field.metadata or {}).get(b"doc", b""))
     try:
         return None if match is None else str(parse_json(match[1]))
@@ -247,10 +257,11 @@ def read_stated_member(field: pa.Field) -> str | None:
 
 
 def assign_names(members: Sequence[str], reserved: Iterable[str] = ()) -> list[str]:
-    """Return a column name for each member: its own unless that is taken, since SQL does not tell case apart.
+    """Return a column name for each of ``members``: the member's own name, or with ``_`` appended if that is taken.
 
-    Names do not depend on the order of members, which documents lose on their way. Of ``userID`` and ``userId`` the
-    one that sorts last, ``userId``, keeps its name, and the other is ``userID_``.
+    SQL ignores case, so names that differ only in case collide. The result does not depend on the order of members,
+    which documents may lose: of ``userID`` and ``userId``, the last in sort order, ``userId``, keeps its name, and the
+    other becomes ``userID_``. Names in ``reserved`` are never used.
     """
     used = {name.lower() for name in reserved}
     names_by_member: dict[str, str] = {}

@@ -1,13 +1,14 @@
-"""From a processed batch to tables that have its rows exactly once: every batch of an output folder goes through here.
+"""Commit a processed batch, so that tables have its rows exactly once. Every batch of an output goes through here.
 
-1. The tasks stage files, and the totals are checked. Killed here, the batch was never begun: staged files are swept.
-2. Each file is assigned to a table (``assign_tables``), and the batch is entered in the journal as *prepared*.
-3. The tables commit, several at once where the format allows it, in a database's catalog all together, and the entry
-   becomes *committed*. Killed here, ``complete_unfinished`` does all of this step again: a table that has the batch
-   already takes nothing twice.
+1. The tasks stage files, and the totals are checked. If the run is killed here, nothing of the batch has happened: the
+   next run removes the staged files.
+2. Each file is assigned to a table (``assign_tables``), and the batch is recorded in the journal as *prepared*.
+3. The tables commit, several at once if the format allows it, and in the catalog of a database all together. Then the
+   entry becomes *committed*. If the run is killed here, ``complete_unfinished`` repeats this whole step: a table that
+   already has the batch does not change.
 
-The assignment is made once, in step 2, and not when a commit is repeated: meanwhile a definition may have changed, and
-the same file must not go to two tables.
+The assignment happens once, in step 2, and not again when a commit is repeated. A definition may have changed by then,
+and the same file must not go to two tables.
 """
 
 from __future__ import annotations
@@ -40,20 +41,20 @@ from signalbook.values import now
 
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
-# Tables in a local folder that are worked on at once: of a file's columns Arrow makes sense outside of the
-# interpreter's lock, and each table waits for its disk.
+# The number of threads that work on tables in a local folder. Threads help, because Arrow reads a file's columns
+# without holding the interpreter lock, and each table waits for its disk.
 _LOCAL_THREADS: Final = 4
 
 
 def assign_tables(tables: Tables, output: Where, batch: JournalEntry) -> JournalEntry:
-    """``batch`` with each staged file assigned to a table that accepts its columns, and to a folder there.
+    """Return ``batch`` with each staged file assigned to a table that accepts its columns, and to a folder there.
 
-    Raises ``PipelineError`` if someone else changed a table.
+    Raises ``PipelineError`` if another program changed a table.
     """
-    # So that each table is looked at once, and not for each of thousands of files.
+    # Files are grouped by table, so that each table is read once and not for each of thousands of files.
     groups = [(table, list(files)) for table, files in groupby(sorted(batch.files, key=_find_table), key=_find_table)]
     for table in {table.group: table for table, _ in groups}.values():
-        tables.find_versions(table)  # one listing for all of a group, before several ask for it at once
+        tables.find_versions(table)  # caches one listing per group, before several threads need it at once
     place = place_of(output)
     assigned = _run_each(tables, place, lambda pair: _assign_table(tables, place, batch, *pair), groups)
     return replace(batch, files=tuple(chain.from_iterable(assigned)))
@@ -62,7 +63,7 @@ def assign_tables(tables: Tables, output: Where, batch: JournalEntry) -> Journal
 def _run_each(
     tables: Tables, output: Place, work: Callable[[_Item], _Found], items: Sequence[_Item]
 ) -> Generator[_Found]:
-    """Yield the results of ``work`` for ``items``, several tables at once: they wait for a store or a disk."""
+    """Yield the results of ``work`` for ``items``, in parallel if the tables allow it."""
     if len(items) > 1 and tables.concurrent:
         yield from run_in_parallel(output, work, items, local=_LOCAL_THREADS)
     else:
@@ -87,12 +88,13 @@ def _assign_table(
 
 
 def _find_accepting_table(tables: Tables, table: TableName, columns: pa.Schema) -> tuple[TableName, pa.Schema]:
-    """Return the newest table of a definition that can take ``columns``, or a new one, and the columns to write.
+    """Return the newest table of a definition that accepts ``columns``, or a new table, and the columns to write.
 
-    These are ``columns`` themselves, or the same columns under the names that their members have in the table already.
+    The columns to write are ``columns`` themselves, or the same columns under the names that their members already have
+    in the table.
     """
     existing = tables.find_versions(table)
-    # Newest first; a definition that changed back finds an older table that takes its columns again.
+    # Newest first. If a definition was changed back, an older table accepts its columns again.
     for version in reversed(existing):
         try:
             tables.follow(version, columns)
@@ -108,7 +110,7 @@ def _find_accepting_table(tables: Tables, table: TableName, columns: pa.Schema) 
     return table.with_version(existing[-1].version + 1) if existing else table, columns
 
 
-# A stream that writes to the same folder lets go of it between batches.
+# The time in seconds to wait for the lock: a stream that writes to the same folder releases it between batches.
 PATIENCE: Final = 60.0
 
 
@@ -118,9 +120,9 @@ def land(
     show: ShowProgress,
     worthwhile: Callable[[JournalEntry], bool] = lambda _: True,
 ) -> JournalEntry:
-    """Process a batch and commit it, or only process it if what came out is not ``worthwhile``.
+    """Process a batch, and commit it if ``worthwhile`` returns True for the processed entry. Return the entry.
 
-    Raises ``PipelineError`` with nothing of it committed, or nothing left to do but what ``complete_unfinished`` does.
+    Raises ``PipelineError``. Then either nothing of the batch is committed, or ``complete_unfinished`` can complete it.
     """
     with span("batch", {"signalbook.batch": attempt.batch_id}):
         return _land(attempt, runner, show, worthwhile)
@@ -130,25 +132,25 @@ def _land(
     attempt: BatchAttempt, runner: Runner, show: ShowProgress, worthwhile: Callable[[JournalEntry], bool]
 ) -> JournalEntry:
     journal = attempt.journal
-    # also of a stream's later batches: others may have been the first to land something here
+    # Checked for each batch of a stream, because another program may have landed the first batch here.
     check_format(journal, attempt.table_format)
     with sweep_on_failure(journal):
         processed = attempt.process(runner, show)
         if not worthwhile(processed):
             journal.sweep()
             return processed
-        # Opened after the processing, which may take hours: what tables look like is read now, and kept until the
-        # commit.
+        # Opened after the processing, which may take hours, because the state of the tables is read here once and used
+        # until the commit.
         tables = open_tables(journal.output, processed.table_format)
         batch = assign_tables(tables, journal.output, processed)
     return prepare_and_commit(journal, tables, batch, show)
 
 
 def prepare_and_commit(journal: Journal, tables: Tables, batch: JournalEntry, show: ShowProgress) -> JournalEntry:
-    """Enter a batch whose files are all staged, and commit it.
+    """Record a batch as prepared, commit it, and return its entry. All of its files must be staged.
 
-    Killed before the first line, it was never begun: the next run sweeps its files. Killed after it,
-    ``complete_unfinished`` of whatever works on the folder next repeats the commit from the entry alone.
+    If this is killed before the batch is prepared, the next run removes its files. If it is killed later,
+    ``complete_unfinished`` of the next command that writes to the folder repeats the commit from the entry.
     """
     journal.prepare(batch)
     show(Progress(stage="prepared"))
@@ -156,44 +158,47 @@ def prepare_and_commit(journal: Journal, tables: Tables, batch: JournalEntry, sh
 
 
 def complete_unfinished(journal: Journal, show: ShowProgress) -> dict[str, JournalEntry]:
-    """Complete the batches that died while they were committed, by their ids, and remove what dead runs staged.
+    """Complete batches whose commit was interrupted, and remove staged files of dead runs. Return the batches by id.
 
-    Called with the folder locked, before anything else is done in it.
+    Call this with the output locked, before anything else is done there.
     """
     completed: dict[str, JournalEntry] = {}
     for batch in journal.list_unfinished():
-        # entered by a run that was held up until another had landed the batch, and was killed before it saw that
+        # A delayed run prepared this batch after another run had landed it, and was killed before it noticed.
         if (committed := journal.find(batch.id)) is not None and committed.files != batch.files:
             journal.withdraw(batch)
             continue
         tables = open_tables(journal.output, batch.table_format)
-        with suppress(Withdrawn):  # its work is undone, and that was all there was to do
+        with suppress(Withdrawn):  # the batch was withdrawn, so that nothing is left to do
             completed[batch.id] = commit(journal, tables, batch, show)
-    # only now: prepared batches still had files there
+    # Only now, because prepared batches had files there.
     journal.sweep()
     return completed
 
 
 def commit(journal: Journal, tables: Tables, batch: JournalEntry, show: ShowProgress) -> JournalEntry:
-    """Commit a prepared batch table by table; after a crash again, as often as it takes."""
+    """Commit a prepared batch table by table, and return its entry. May be repeated after a crash.
+
+    Raises ``Withdrawn`` if files to be replaced are gone, and other errors with the batch still prepared.
+    """
     started = time.monotonic()
     losing = {file.table for file in batch.removed}
-    # tables that lose files come first: if someone else took such a file away, nothing is committed yet and the batch
-    # can be withdrawn; once one table has it, the others must follow
+    # Tables that lose files come first. If another program removed such a file, nothing is committed yet and the batch
+    # can be withdrawn. Once one table has the batch, the others must follow.
     names = sorted(losing) + sorted({file.table for file in batch.files} - losing)
     parts = _split_by_table(batch)
-    # The first table that loses files alone can have the batch withdrawn, and is to have done so before others begin.
+    # Only the first table that loses files can cause the batch to be withdrawn, so it commits before the others begin.
     first, following = (names[:1], names[1:]) if losing else ([], names)
     for table in first:
         show(Progress(stage="committing", done=0, total=len(names)))
         with _withdraw_if_outdated(journal, batch):
             tables.commit(parts[table], table)
     results = _run_each(tables, journal.output, lambda table: tables.commit(parts[table], table), following)
-    # those still at work when something fails come to an end before what waits is made
+    # If a table fails, commits under way in other threads end before the waiting commits are made.
     with tables.commit_together() if following else nullcontext(), closing(results):
         for number, _ in enumerate(chain([None], results), len(first)):
             show(Progress(stage="committing", done=number, total=len(names)))
-    # only when all tables have it: until then every run starts by doing the above again
+    # Only when all tables have the batch: until then, each run begins by repeating the steps above.
     committed = replace(batch, seconds=batch.seconds + time.monotonic() - started, finished=now())
     journal.commit(committed)
     journal.sweep()
@@ -201,9 +206,9 @@ def commit(journal: Journal, tables: Tables, batch: JournalEntry, show: ShowProg
     return committed
 
 
-# Each part keeps the id of the whole batch: a table recognises by it what it has already.
+# Each part keeps the id of the whole batch, by which a table recognises a batch that it already has.
 def _split_by_table(batch: JournalEntry) -> dict[TableName, JournalEntry]:
-    """Return the part of a batch for each table, so that not each table searches the files of all."""
+    """Return the part of ``batch`` for each table, so that no table has to search the files of all tables."""
     files, removed = defaultdict[TableName, list[DataFile]](list), defaultdict[TableName, list[DataFile]](list)
     for files_of_batch, into in ((batch.files, files), (batch.removed, removed)):
         for file in files_of_batch:
@@ -214,7 +219,7 @@ def _split_by_table(batch: JournalEntry) -> dict[TableName, JournalEntry]:
 
 
 def check_same_input(committed: JournalEntry, origin: str) -> None:
-    """Raise ``PipelineError`` unless a committed batch is of the input ``origin``."""
+    """Raise ``PipelineError`` if the batch ``committed`` was made from other input than ``origin``."""
     if committed.origin != origin:
         raise PipelineError(
             f"batch {committed.id!r} was committed for other input: a batch id stands for one input; "
@@ -223,9 +228,9 @@ def check_same_input(committed: JournalEntry, origin: str) -> None:
 
 
 def check_format(journal: Journal, table_format: TableFormat) -> None:
-    """Raise ``PipelineError`` if the tables here are of another format.
+    """Raise ``PipelineError`` if the tables of the output have another format than ``table_format``.
 
-    Two would lay their files into the same folders, and neither's readers could read them.
+    Two formats would write to the same folders, and the readers of neither format could read the result.
     """
     existing = journal.find_table_format()
     if existing not in (None, table_format):
@@ -235,26 +240,28 @@ def check_format(journal: Journal, table_format: TableFormat) -> None:
 
 
 def check_tables(journal: Journal, job: Job) -> None:
-    """Raise ``PipelineError`` if the tables here are of another format than the job's, or in another catalog."""
+    """Raise ``PipelineError`` if the tables of the output have another format or catalog than ``job`` says.
+
+    Record the catalog of the job if the output has none yet.
+    """
     check_format(journal, job.table_format)
     set_catalog(journal, job.catalog)
 
 
 def check_reachable(journal: Journal, table_format: TableFormat) -> None:
-    """Raise ``PipelineError`` if tables cannot be reached: better now than when the input has been read."""
+    """Raise ``PipelineError`` if tables cannot be reached. Call this before the input is read."""
     open_tables(journal.output, table_format).find_versions(DEAD_LETTERS)
 
 
 class Withdrawn(PipelineError):
-    """A compaction or replay of files that are no longer there: it is taken back, and everything is as before it."""
+    """The error of a compaction or replay withdrawn because files to be replaced are gone. Nothing changed."""
 
 
 @contextmanager
 def _withdraw_if_outdated(journal: Journal, batch: JournalEntry) -> Iterator[None]:
-    """Withdraw a batch that is outdated, which would block the folder for ever, and raise ``Withdrawn``.
+    """Convert ``Outdated`` to ``Withdrawn`` and withdraw the batch, which would otherwise block the folder for ever.
 
-    Of the first table alone: once one has its part, the batch can only go forward, for taking it back would lose or
-    double rows there.
+    Use this for the first table only. Once a table has its part, withdrawing the batch would lose or duplicate rows.
     """
     try:
         yield
@@ -265,7 +272,7 @@ def _withdraw_if_outdated(journal: Journal, batch: JournalEntry) -> Iterator[Non
 
 @contextmanager
 def convert_disk_errors(output: Where) -> Iterator[None]:
-    """Raise ``PipelineError`` for a disk that fails, with the folder in it."""
+    """Convert an ``OSError`` to a ``PipelineError`` that names ``output``."""
     try:
         yield
     except OSError as error:
@@ -274,7 +281,7 @@ def convert_disk_errors(output: Where) -> Iterator[None]:
 
 @contextmanager
 def sweep_on_failure(journal: Journal) -> Iterator[None]:
-    """Remove the staged files of an attempt that fails."""
+    """Remove the staged files if the context raises an error, and raise it again."""
     try:
         yield
     except BaseException:

@@ -1,4 +1,4 @@
-"""What stops a run: one error type, whose text says what, where and what to do."""
+"""The errors that stop a run. Their text says what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Final
 
 from signalbook.errors import SignalbookError
 
-# How Spark 3.5 and 4 say it; a file that is gone, or of other columns, is none of these.
+# Error texts of Spark 3.5 and 4 for a damaged file. ``_OTHER`` are texts for a missing file, a file with other columns
+# and a file that may not be read: these files are not damaged.
 _DAMAGE: Final = re.compile(
     r"FAILED_READ_FILE\.NO_HINT|FAILED_READ_FILE\.CANNOT_READ_FILE_FOOTER|CANNOT_READ_FILE_FOOTER|Could not read footer"
     r"|is not a Parquet file|Encountered error while reading file"
@@ -21,15 +22,15 @@ _OWN_WORDS: Final = re.compile(r"PipelineError: (.+)")
 
 
 class PipelineError(SignalbookError):
-    """A run that cannot start or go on. Nothing of its batch is visible unless the text says otherwise."""
+    """The error of a run that cannot start or continue. Nothing of its batch is in tables unless the text says so."""
 
 
 class Stopped(PipelineError):
-    """A run that was asked to end while it waited: nothing failed."""
+    """The error of a run that was asked to stop while it waited. Nothing failed."""
 
 
 def build_disk_error(error: OSError, place: object) -> PipelineError:
-    """Return the error for a place that cannot be written."""
+    """Return the error to raise because writing to ``place`` failed with ``error``."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return PipelineError(describe_full_disk(place))
     return PipelineError(f"cannot write to {place}: {error.strerror or error}")
@@ -44,20 +45,20 @@ def describe_full_disk(place: object) -> str:
 
 
 def find_worker_error(text: str) -> str:
-    """Return our worker's own error in Spark's text about a failed job; empty for other errors.
+    """Return the message of a ``PipelineError`` that a worker raised, from Spark's ``text`` about a failed job.
 
-    The worker's traceback is in the middle of Java's exception text.
+    Return an empty string for other errors. The worker's traceback is in the middle of Java's exception text.
     """
     match = _OWN_WORDS.search(text)
     return match[1] if match else ""
 
 
 def is_damage(error: BaseException) -> bool:
-    """Return True if Spark failed at a damaged file."""
+    """Return True if ``error`` says that Spark could not read a damaged file."""
     text = f"{error} {error.__cause__ or ''}"
     return _DAMAGE.search(text) is not None and _OTHER.search(text) is None
 
 
 def is_spark_error(error: BaseException) -> bool:
-    """Return True if Spark, or the library by which Python talks to it, raised the error. Spark need not be there."""
+    """Return True if PySpark or Py4J raised ``error``. Neither needs to be installed."""
     return any(base.__module__.startswith(_SPARK) for base in type(error).__mro__)

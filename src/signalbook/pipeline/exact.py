@@ -1,7 +1,8 @@
-"""Values that come as text or numbers, in columns of narrower types: what of them a column holds, and whether all.
+"""Convert values sent as text or numbers to columns of narrower types, and report which values a column holds whole.
 
-A value that a column cannot hold exactly conforms all the same, and is kept as it was sent (``rescue.py``). Not counted
-as lost are an offset of a time, since the instant is the same, and zeros behind the last digit.
+A value that a column cannot hold exactly conforms to its schema all the same, and is kept as it was sent
+(``rescue.py``). The UTC offset of a timestamp is not kept, because the instant is the same without it. Trailing zeros
+of a fraction are not kept either.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from signalbook.formats import Scalar
 from signalbook.formats.shape import Kind
 from signalbook.values import JSON, dump_json, format_timestamp, nonfinite_name, parse_timestamp
 
-# What a column holds of a value, None where it cannot hold any of it, and whether that is all of it.
+# The part of a value that a column holds (None if it can hold no part), and True if this part is the whole value.
 Held = tuple[Any, bool]
-# RFC 3339, 5.6, as native/src/times.rs reads it.
+# A timestamp of RFC 3339, 5.6. native/src/times.rs parses the same syntax.
 _TIMESTAMP: Final = re.compile(
     r"\d{4}-\d\d-\d\d[Tt](?:[01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(?:\.\d{1,6}(\d{0,6}))?"
     r"(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)",
@@ -30,18 +31,22 @@ _TIMESTAMP: Final = re.compile(
 )
 _DATE: Final = re.compile(r"(\d{4}-\d\d-\d\d)(.*)", re.ASCII | re.DOTALL)
 _ZONE: Final = re.compile(r"Z|[+-]\d\d:\d\d", re.ASCII)
-# As JSON and XSD write them; ``Decimal`` takes other digits, spaces and underscores too.
+# Numbers of JSON and XSD. ``Decimal`` alone would also accept other digits, spaces and underscores.
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _LEAP: Final = "60"
 _UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOS: Final = 1000
 _NONE: Final[Held] = None, False
-# Of a Protobuf ``Duration``, in seconds: up to 10,000 years, in nanoseconds.
+# Precision and scale of a Protobuf ``Duration`` as a decimal of seconds: up to 10,000 years, in nanoseconds.
 DURATION: Final = (21, 9)
 
 
 def find_held_part(shape: Scalar, value: JSON) -> Held:
-    """Return the part of a value that the column of ``shape`` holds, if values come as another kind."""
+    """Return the part of ``value`` that the column of ``shape`` holds, and True if this part is the whole value.
+
+    Only for shapes whose values are sent as another kind (``shape.sent``). The part is ``None`` if the column can hold
+    no part of the value.
+    """
     return _HELD[shape.kind](shape, value)
 
 
@@ -112,7 +117,7 @@ def _find_digits(text: str, precision: int, scale: int) -> Held:
 
 @cache
 def _measure(precision: int, scale: int) -> tuple[Decimal, Context]:
-    # ``InvalidOperation`` is raised for more digits than the column has, ``Inexact`` for more behind the point.
+    # ``InvalidOperation`` is raised for more digits than the column has, ``Inexact`` for more digits of the fraction.
     return Decimal(1).scaleb(-scale), Context(prec=precision, traps=[InvalidOperation, Inexact])
 
 
@@ -126,7 +131,10 @@ _HELD: Final[dict[Kind, Callable[[Scalar, JSON], Held]]] = {
 
 
 def restore_sent(shape: Scalar, value: Any) -> JSON:
-    """Return a value of the column of ``shape`` as the kind it came as. Values of older tables are unchanged."""
+    """Return ``value``, taken from the column of ``shape``, as the kind of value that was sent: text or a number.
+
+    Values from older tables, whose columns have that kind already, are returned unchanged.
+    """
     match value:
         case datetime():
             return format_timestamp(value) if shape.sent == "string" else _count_nanoseconds(value)
@@ -144,7 +152,7 @@ def _count_nanoseconds(value: datetime) -> int:
 def _restore_number(shape: Scalar, value: Decimal) -> JSON:
     if shape.kind == "duration":
         text = f"{value:.9f}"
-        # Protobuf has three, six or nine digits.
+        # Protobuf writes a fraction of three, six or nine digits.
         for _ in range(3):
             text = text.removesuffix("000")
         return f"{text.removesuffix('.')}s"
@@ -152,7 +160,10 @@ def _restore_number(shape: Scalar, value: Decimal) -> JSON:
 
 
 def read_number(value: Decimal) -> int | float | Decimal:
-    """Return a decimal as ``parse_json`` reads it with ``exact``."""
+    """Return ``value`` as the number that ``parse_json`` returns for its text with ``exact=True``.
+
+    This is an ``int`` for integers, a ``float`` if it has all digits of ``value``, else ``value`` itself.
+    """
     if value == value.to_integral_value():
         return int(value)
     nearest = float(value)
@@ -160,14 +171,14 @@ def read_number(value: Decimal) -> int | float | Decimal:
 
 
 def is_exact(nearest: float, value: int | Decimal) -> bool:
-    """Return True if ``nearest``, the float nearest to ``value``, has all of its digits when it is written out."""
+    """Return True if the text of ``nearest``, the float nearest to ``value``, has the same digits as ``value``."""
     return math.isfinite(nearest) and Decimal(repr(nearest)) == value
 
 
 def to_integer(value: float | Decimal) -> int:
-    """Return the integer that a number is, by its digits. Raises ``ValueError`` if it has a fraction, or is not finite.
+    """Return ``value`` as an integer. Raises ``ValueError`` if it has a fraction or is not finite.
 
-    ``int`` of a float would have digits behind those that were sent: that of 1e23 is 99999999999999991611392.
+    A float is converted from its text, because ``int(1e23)`` is 99999999999999991611392, which nobody sent.
     """
     if isinstance(value, int):
         return int(value)
@@ -178,20 +189,23 @@ def to_integer(value: float | Decimal) -> int:
 
 
 def dump(value: JSON) -> bytes:
-    """Encode JSON with all digits of its numbers; those that JSON does not have become their names."""
+    """Encode ``value`` as JSON with all digits of its numbers. Infinity and NaN, which JSON lacks, become strings."""
     text = dump_json(value)
-    # That is what the encoder writes for them.
+    # The encoder writes infinity and NaN as null, so that text without null has neither.
     return text if b"null" not in text else dump_json(_replace_nonfinite(value))
 
 
 def dump_decoded(value: JSON) -> bytes:
-    """Encode a value of a format other than JSON. Decimals become text, because JSON readers may round numbers."""
+    """Encode ``value``, decoded from a format other than JSON, as JSON.
+
+    Decimals become strings, because JSON readers may round numbers. Infinity and NaN become strings, too.
+    """
     text = msgspec.json.encode(value)
     return text if b"null" not in text else msgspec.json.encode(_replace_nonfinite(value))
 
 
 def _replace_nonfinite(value: Any) -> JSON:
-    """Return ``value`` with the names of numbers that JSON lacks."""
+    """Return ``value`` with infinity and NaN replaced by their names."""
     if isinstance(value, dict):
         return {name: _replace_nonfinite(member) for name, member in value.items()}
     if isinstance(value, (list, tuple)):

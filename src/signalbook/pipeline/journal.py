@@ -1,9 +1,9 @@
-"""The journal of an output folder: what each batch consists of, written down before any of it is committed.
+"""The journal of an output folder: it records the files of each batch before any of them is committed.
 
-A batch is *prepared* once all of its files are staged and its totals add up, and *committed* when every table has
-them. A run that dies before the first leaves only staged files, which the next run removes; one that dies between the
-two is completed by the next run, since committing a file or a table twice changes nothing. Entries are replaced
-atomically, so that a reader sees one state or the other. ``commit.py`` has the steps in between.
+A batch is *prepared* once all of its files are staged and its totals add up. It is *committed* once every table has its
+files. If a run dies before its batch is prepared, it leaves only staged files, which the next run removes. If it dies
+between the two states, the next run completes the batch, because committing a file or a table twice changes nothing.
+Entries are replaced atomically, so that a reader sees one state or the other. ``commit.py`` has the steps in between.
 """
 
 from __future__ import annotations
@@ -38,24 +38,28 @@ PREPARED: Final = "batches/prepared"
 STAGING: Final = ".staging"
 _LOCK: Final = ".lock"
 _ENTRY: Final = ".json"
-# In a folder of staged files on a store: what became of the attempt they are of, and when that may be forgotten.
+# An object next to the staged files of an attempt in a store. Its content says whether the attempt was prepared or
+# swept. ``_FORGOTTEN`` is the time in nanoseconds after which it may be removed.
 _CLAIM: Final = "claim"
 _PREPARED: Final = b"prepared"
 _SWEPT: Final = b"swept"
 _FORGOTTEN: Final = 24 * 3600 * 10**9
 
 TableFormat = Literal["iceberg", "parquet", "delta"]
-# How tables that do not exist yet are to be divided.
+# How to partition tables that do not exist yet.
 Partition = Literal["day", "none"]
 
 
-# What times, dates and decimals have columns of, where they come as text or numbers.
+# The columns of times, dates and decimals that are sent as text or numbers: of their own type, or as they were sent.
 ColumnKinds = Literal["typed", "as_sent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """A Parquet file of a table. ``staged`` is its path below the output folder until its batch is committed."""
+    """A Parquet file of a table. ``name`` is its path below the folder of the table once its batch is committed.
+
+    ``staged`` is its path below the output folder until then.
+    """
 
     table: TableName
     staged: str
@@ -66,15 +70,15 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """An entry of the journal. ``origin`` distinguishes the input from another under the same batch id.
+    """An entry of the journal: one batch. ``origin`` identifies its input, to detect another input under the same id.
 
-    ``landed_at`` is the rows' ``_landed_at``, ``finished`` the time of the commit; older entries lack them. ``removed``
-    are files of earlier batches that ``files`` replace from now on; ``replayed`` counts the dead letters that are the
-    input of a replay, ``changed`` those of them that stay for another reason; ``stream`` is the name of its stream, and
-    ``offsets`` its end in that, in Spark's words. ``left_out`` are definitions that could not be used, with the
-    reasons. A ``compaction`` has no input: its files hold the rows of those it removes, in a backfill with other values
-    (``changes``). ``columns`` are those of times, dates and decimals, as in the policy of that name; older entries have
-    only ``as_sent``.
+    ``landed_at`` is the value of ``_landed_at`` in its rows, and ``finished`` the time of the commit. Older entries
+    lack both. ``removed`` are files of earlier batches that ``files`` replace. ``replayed`` counts the dead letters
+    that are the input of a replay, and ``changed`` those that remain dead letters for another reason. ``stream`` is the
+    name of the batch's stream, and ``offsets`` where the batch ends in the stream, as Spark writes it. ``left_out`` are
+    definitions that could not be used, with the reasons. A ``compaction`` has no input: its files hold the rows of the
+    removed files. A backfill is a compaction that changes values (``changes``). ``columns`` is the kind of columns for
+    times, dates and decimals, as in the policy of that name. Older entries have only ``as_sent``.
     """
 
     id: str
@@ -98,14 +102,14 @@ class JournalEntry:
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Compare the counts with the rows in files. Raises ``PipelineError``."""
+        """Raise ``PipelineError`` if the counts of messages do not match the rows in the files."""
         dead = sum(file.rows for file in self.files if file.table == DEAD_LETTERS)
         landed = sum(file.rows for file in self.files) - dead
         gone = sum(file.rows for file in self.removed)
         self.tally.check(landed_rows=landed, dead_letter_rows=dead - gone + self.replayed)
 
     def report(self, note: str = "") -> Report:
-        """Return the report of the batch."""
+        """Return the report of the batch, with ``note``."""
         return Report(
             batch=self.id,
             fingerprint=self.fingerprint,
@@ -118,16 +122,16 @@ class JournalEntry:
         )
 
 
-# Made now: threads that read the first entries at once would each work out the types, which msgspec does not survive.
+# Built at import, because msgspec fails if several threads, which read the first entries, analyse the types at once.
 _DECODER: Final = msgspec.json.Decoder(JournalEntry, dec_hook=read_counters)
 
 
 @dataclass(slots=True)
 class _Beginning:
-    """The part that a journal may remove again: an output that did not exist at first.
+    """What a journal may remove again if no batch follows: an output that did not exist at first (``fresh``).
 
-    ``existing`` is the nearest folder that existed; ``files`` are the files that may appear next to its lock,
-    ``attempts`` those with staged files. ``waiting`` means that the lock was not taken yet.
+    ``existing`` is the nearest parent folder that existed. ``files`` are names of files that may be created next to the
+    lock, and ``attempts`` the names of folders with staged files. ``waiting`` means that the lock was not taken yet.
     """
 
     fresh: bool = False
@@ -139,7 +143,7 @@ class _Beginning:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The journal in the output ``output``, a folder or a place in a store."""
+    """The journal of ``output``, a folder or a place in a store."""
 
     output: Place
     _lock: Lock = field(init=False, repr=False, compare=False)
@@ -150,17 +154,18 @@ class Journal:
 
     @classmethod
     def open(cls, output: Where) -> Journal:
-        """The journal of ``output``, which is made if need be. Raises ``PipelineError`` if it cannot be written.
+        """Return the journal of ``output``, which is created if necessary.
 
-        What was made is taken away again where ``lock_output`` or ``discard`` finds that no batch came of it.
+        Raises ``PipelineError`` if it cannot be written. ``lock_output`` and ``discard`` remove a new output again if
+        it gets no batch.
         """
         journal = cls(place_of(output))
         journal.make()
         return journal
 
     def make(self) -> None:
-        """Make the folders of the output, unless they are there. Raises as ``open`` does."""
-        with suppress(OSError, PipelineError):  # which are said by what comes next
+        """Create the folders of the output unless they exist. Raises ``PipelineError`` if that fails."""
+        with suppress(OSError, PipelineError):  # the next step reports the same error
             self.is_begun()
         self._beginning.waiting = True
         try:
@@ -172,17 +177,17 @@ class Journal:
         """Raises ``OSError``."""
         for folder in (PREPARED, BATCHES, TABLES):
             (self.output / folder).make()
-        # Made now, so that a folder that cannot be written to is refused before anything is read.
+        # The lock file is created now, so that a read-only folder is an error before any input is read.
         if self.output.folder is not None:
             (self.output.folder / _LOCK).open("ab").close()
 
     @contextmanager
     def lock_output(self, patience: float = 0.0, stop: threading.Event | None = None) -> Iterator[None]:
-        """Keep other runs out of this output while the context lasts.
+        """Lock this output against other runs while the context lasts.
 
-        Raises ``PipelineError`` if one is still at work after ``patience`` seconds, and ``Stopped`` if ``stop`` is set
-        before. Where the output is in a store, one that may be dead is waited for. What fails before a batch was
-        entered leaves nothing of an output that was not there.
+        Raises ``PipelineError`` if another run still holds the lock after ``patience`` seconds, and ``Stopped`` if
+        ``stop`` is set before. In a store, wait longer if the holder of the lock may be dead. If the context fails
+        before its first batch is prepared, a new output is removed again.
         """
         deadline = time.monotonic() + patience
         stop = stop or threading.Event()
@@ -205,7 +210,10 @@ class Journal:
             lock.release()
 
     def _take_lock(self) -> bool:
-        """Return True if the lock was taken. Until then another failing run may remove the output."""
+        """Try to take the lock, and return True on success.
+
+        The folders are created again, because another failing run may remove a new output until the lock is taken.
+        """
         if not self._beginning.waiting:
             return self._lock.take()
         try:
@@ -224,7 +232,7 @@ class Journal:
         return self._beginning.fresh
 
     def discard(self) -> None:
-        """Take away an output that was not there when this was opened, if no batch came of it and nobody is at it."""
+        """Remove an output that did not exist when this journal was opened, if it has no batch and is not locked."""
         with suppress(OSError, PipelineError):
             if self._beginning.fresh and self._lock.take():
                 try:
@@ -233,16 +241,16 @@ class Journal:
                     self._lock.release()
 
     def _remove(self) -> None:
-        """Take away what this journal made, unless there is anything else; the lock has to be taken."""
+        """Remove a new output, unless it contains files of others. The lock must be held."""
         if not self._beginning.fresh:
             return
-        with suppress(OSError, PipelineError):  # what is left holds nobody up
+        with suppress(OSError, PipelineError):  # remaining files do not block other runs
             self._lock.check()
             claims = (f"{STAGING}/{attempt}/{_CLAIM}" for attempt in self._beginning.attempts)
             mine = {*self._beginning.files, _LOCK, *claims}
             if {file.path for file in self.output.list_files(deep=True)} - mine:
                 return
-            # The lock is the last: until then nobody else begins anything.
+            # The lock file is removed last, because no other run begins before that.
             for path in sorted(mine - {_LOCK}):
                 (self.output / path).delete()
             if self.output.folder is not None:
@@ -251,7 +259,7 @@ class Journal:
                 (self.output / _LOCK).delete()
 
     def _remove_folders(self, output: Path) -> None:
-        """Empty ones, up to the one that was there before."""
+        """Remove the empty folders of the output, and its parents up to the folder that existed before."""
         for name in (PREPARED, BATCHES, TABLES, STAGING):
             with suppress(FileNotFoundError):
                 (output / name).rmdir()
@@ -262,7 +270,7 @@ class Journal:
             folder.rmdir()
 
     def find(self, batch: str) -> JournalEntry | None:
-        """The entry of a committed batch, if there is one."""
+        """Return the entry of the committed batch with this id, or None if it is not committed."""
         return _find(self._build_path(BATCHES, batch))
 
     @classmethod
@@ -276,13 +284,16 @@ class Journal:
         return journal
 
     def is_begun(self) -> bool:
-        """Return True if runs have written to this output, or tried to. Raises ``PipelineError``."""
+        """Return True if runs have written to this output, or tried to.
+
+        Raises ``PipelineError`` if a store cannot be used.
+        """
         with store_errors(self.output):
-            # A store has no empty folders: what was begun there has a lease.
+            # A store has no empty folders. There, an output that was begun has the object of the lock.
             mark = BATCHES if self.output.folder is not None else _LOCK
             begun = (self.output / mark).exists() or next(self.list_names(), None) is not None
             if not (begun or self._beginning.fresh):
-                # Now: streams keep definitions in the output before the journal is made.
+                # Recorded now, because streams store definitions in the output before the journal is created.
                 names = (CATALOG_FILE, CATALOG_DATABASE)
                 self._beginning.files = tuple(name for name in names if not (self.output / name).exists())
                 self._beginning.existing = _find_existing(self.output.folder)
@@ -290,17 +301,18 @@ class Journal:
             return begun
 
     def iterate_committed(self) -> Iterator[JournalEntry]:
-        """Yield the entries of all committed batches by their ids, without compactions."""
+        """Yield the entries of all committed batches except compactions, in the order of their file names."""
         return (entry for entry in self._read_entries() if not entry.compaction)
 
     def find_files(self, is_wanted: Callable[[TableName], bool] = lambda _: True) -> dict[TableName, list[DataFile]]:
         """Return the files of each table that were not replaced and still exist.
 
-        Only tables for which ``is_wanted`` is true are searched: each is a folder to list.
+        Only tables for which ``is_wanted`` returns True are included, because listing the folder of each table takes
+        time.
         """
         files_by_table: dict[TableName, dict[str, DataFile]] = {}
-        # Those that a compaction or replay replaced, as long as what it replaces was not read: what is kept is little
-        # more than the files there are, and not all there ever were.
+        # Replaced files whose own entry was not read yet. So only about as many files are in memory as exist now, and
+        # not all files that ever existed.
         early: set[tuple[TableName, str]] = set()
         homes: dict[TableName, Place] = {}
         for entry in self._read_entries():
@@ -316,7 +328,7 @@ class Journal:
                 else:
                     files_by_table.setdefault(file.table, {})[file.name] = file
         tables_with_files = sorted(table for table, files in files_by_table.items() if files)
-        # Or taken away by somebody else: either way readers have it no more.
+        # Files that another program removed are left out, because readers do not see them either.
         names_by_table = run_in_parallel(self.output, lambda table: _list_names(homes[table]), tables_with_files)
         standing = {
             table: [file for name, file in files_by_table[table].items() if name in names]
@@ -325,13 +337,13 @@ class Journal:
         return {table: files for table, files in standing.items() if files}
 
     def find_table_format(self) -> TableFormat | None:
-        """Return the format of the tables; None without tables."""
-        # Of entries there may be many, and they are the same in this.
+        """Return the format of the tables; None if no batch was committed."""
+        # One entry is enough, because all entries have the same format.
         first = next((file.path for file in self._list_entries(BATCHES)), None)
         return None if first is None else _read(self.output / BATCHES / first).table_format
 
     def find_column_kinds(self) -> ColumnKinds | None:
-        """Return the kind of columns of the last landed batch for times, dates and decimals; None without tables."""
+        """Return the kind of columns for times, dates and decimals in the last batch with landed rows, or None."""
         entries = (
             _read(self.output / BATCHES / file.path) for file in reversed(_sort_by_commit(self._list_entries(BATCHES)))
         )
@@ -344,34 +356,37 @@ class Journal:
         return [file.path.removesuffix(_ENTRY) for file in _sort_by_commit(fresh)]
 
     def read_entry(self, name: str) -> JournalEntry:
-        """Return a committed entry by one of the names from ``list_new``."""
+        """Return the committed entry with this ``name``, which ``list_new`` or ``list_names`` returned."""
         return _read(self.output / BATCHES / f"{name}{_ENTRY}")
 
     def list_names(self) -> Iterator[str]:
-        """Yield the names of committed entries, in no order."""
+        """Yield the names of committed entries, in no particular order."""
         return (file.path.removesuffix(_ENTRY) for file in self._list_entries(BATCHES))
 
     def list_unfinished(self) -> list[JournalEntry]:
-        """Return the entries of prepared batches, some of which may be committed in all but this entry."""
+        """Return the entries of prepared batches.
+
+        Some of them may be committed already, except for the journal entry.
+        """
         names = {file.path for file in self._list_entries(PREPARED)}
         entries = list(self._read_all(PREPARED, sorted(names)))
-        # The one that died before us may be so fresh that a listing does not have it.
+        # The batch of the previous lock holder may be so new that the listing does not contain it yet.
         if self._lock.note and f"{escape(self._lock.note)}{_ENTRY}" not in names:
             late = _find(self._build_path(PREPARED, self._lock.note))
             return [*entries, *([] if late is None else [late])]
         return entries
 
     def prepare(self, batch: JournalEntry) -> None:
-        """Enter a batch whose files are all staged.
+        """Record a batch as prepared. All of its files must be staged.
 
-        Raises ``PipelineError`` if another run of the same batch was faster, or swept the files: which only happens in
-        a store, to one that was held up for so long that others took it for dead.
+        Raises ``PipelineError`` if another run of the same batch was faster, or swept the files. This happens only in a
+        store, if this run was delayed for so long that others considered it dead.
         """
         self._lock.check(batch.id)
         self._beginning.fresh = False
         entry = self._build_path(PREPARED, batch.id)
-        # Each of these can be made once: of two that believe to be alone only one goes on. That of the attempt is
-        # first, for with the entry there the files have to stay.
+        # The claims and the entry can be created only once, so that of two runs only one continues. The claims come
+        # first, because once the entry exists the files must stay.
         mine = all(self._claim(attempt, _PREPARED) for attempt in _list_attempts(batch))
         if not (mine and entry.create(msgspec.json.encode(batch))):
             raise PipelineError(f"another run of batch {batch.id!r} was faster; nothing of this one was committed")
@@ -380,40 +395,44 @@ class Journal:
             raise PipelineError(f"batch {batch.id!r} was committed by another run; nothing of this one was committed")
 
     def commit(self, batch: JournalEntry) -> None:
-        """Enter a batch as committed, once all of its tables are."""
-        # in this order: killed in between, the batch is committed and merely committed again; never is it in neither
+        """Record a batch as committed, after all of its tables have its files.
+
+        Raises ``PipelineError`` if another run committed the batch with other files.
+        """
+        # In this order, the batch is never missing in both folders. If this is killed in between, the batch is
+        # committed again, which changes nothing.
         entry = self._build_path(BATCHES, batch.id)
         if not entry.create(msgspec.json.encode(batch)) and _read(entry).files != batch.files:
             raise PipelineError(f"batch {batch.id!r} was committed by another run, with other files")
         self.withdraw(batch)
 
     def withdraw(self, batch: JournalEntry) -> None:
-        """Take back a prepared batch that is committed, or cannot be any more."""
+        """Remove the prepared entry of a batch that is committed, or that cannot be committed any more."""
         self._build_path(PREPARED, batch.id).delete()
         if self.output.folder is None:
             for attempt in _list_attempts(batch):
                 (self.output / attempt).clear()
 
     def make_staging(self, attempt: str) -> Place:
-        """Return an empty folder for the files of one attempt."""
+        """Create and return an empty folder for the staged files of ``attempt``."""
         self._beginning.attempts.add(attempt)
         folder = self.output / STAGING / attempt
         folder.make()
         return folder
 
     def sweep(self) -> None:
-        """Remove what dead runs staged. Only with no entry unfinished."""
-        # A worker of a dead run may still be writing there. What it leaves behind is in no entry, and swept the next
-        # time.
+        """Remove the staged files of dead runs. Only call this if no prepared batch is unfinished."""
+        # A worker of a dead run may still be writing there. Its files are in no entry, and the next sweep removes
+        # them.
         staging = self.output / STAGING
         if staging.folder is not None:
             staging.clear()
             return
-        with suppress(OSError, PipelineError):  # what is left is removed the next time
+        with suppress(OSError, PipelineError):  # remaining files are removed by the next sweep
             self._sweep(staging)
 
     def _sweep(self, staging: Place) -> None:
-        """Remove the remains of attempts in a store, unless their driver lives after all and has prepared one."""
+        """Remove the staged files of dead attempts in a store, except of those whose batch was prepared after all."""
         attempts: dict[str, list[Stored]] = {}
         for file in staging.list_files(deep=True):
             attempt, _, path = file.path.partition("/")
@@ -422,7 +441,8 @@ class Journal:
         dead = {attempt: files for attempt, files in attempts.items() if not _is_mark(files, forgotten)}
         if not dead:
             return
-        # Only now: as long as it is ours nobody else begins an attempt, so that none of those seen is at work.
+        # Checked after the listing: while this run holds the lock nobody else begins an attempt, so that the listed
+        # attempts are dead.
         self._lock.check()
         prepared = {attempt for entry in self.list_unfinished() for attempt in _list_attempts(entry)}
         for attempt, files in dead.items():
@@ -430,7 +450,8 @@ class Journal:
                 self._sweep_attempt(staging / attempt, files, forgotten)
 
     def _sweep_attempt(self, folder: Place, files: Sequence[Stored], forgotten: int) -> None:
-        # The claim stays for a while, so that who was held up finds it; and with it the files, if it is theirs.
+        # The claim stays for a while, so that a delayed run finds it. If that run has claimed its files, they stay,
+        # too.
         over = any(file.path == _CLAIM and file.modified < forgotten for file in files)
         if over or self._claim(f"{STAGING}/{folder.name}", _SWEPT):
             for file in files:
@@ -438,7 +459,10 @@ class Journal:
                     (folder / file.path).delete()
 
     def _claim(self, attempt: str, state: bytes) -> bool:
-        """Return True if an attempt got this state, and no other. In a folder the lock ensures that."""
+        """Claim ``state`` for an attempt in a store. Return False if the attempt has a state already.
+
+        In a local folder, return True without a claim, because the lock is sufficient.
+        """
         place = self.output / attempt / _CLAIM
         return place.folder is not None or place.create(state)
 
@@ -447,7 +471,8 @@ class Journal:
 
     def _list_entries(self, state: str) -> Iterator[Stored]:
         with store_errors(self.output):
-            # What is below batches that are prepared are few: deep listings come in pieces, and most want the first.
+            # In a store the listing is deep, because deep listings come in pieces and most callers need the first piece
+            # only. Few other files are below these folders.
             deep = self.output.folder is None
             for file in (self.output / state).list_files(deep=deep):
                 if file.path.endswith(_ENTRY) and "/" not in file.path:
@@ -462,7 +487,7 @@ class Journal:
 
 @contextmanager
 def store_errors(output: Place) -> Iterator[None]:
-    """Raise ``PipelineError`` for a store that cannot be used; files have an error of their own."""
+    """Convert an ``OSError`` about a store to ``PipelineError``. If ``output`` is a local folder, errors stay as is."""
     try:
         yield
     except OSError as error:
@@ -472,12 +497,12 @@ def store_errors(output: Place) -> Iterator[None]:
 
 
 def _find_existing(folder: Path | None) -> Path | None:
-    """Return the folder, or the nearest one above it that exists."""
+    """Return ``folder`` if it exists, else its nearest existing parent; None for None."""
     return None if folder is None else next(candidate for candidate in (folder, *folder.parents) if candidate.exists())
 
 
 def _list_attempts(batch: JournalEntry) -> set[str]:
-    """Return the folders that the files of a batch are staged in."""
+    """Return the paths, below the output, of the folders in which the files of ``batch`` are staged."""
     return {file.staged.rpartition("/")[0] for file in batch.files}
 
 
@@ -487,12 +512,15 @@ def _list_names(folder: Place) -> set[str]:
 
 
 def _is_mark(files: Sequence[Stored], forgotten: int) -> bool:
-    """Return True if the only rest of an attempt is a claim that must stay."""
+    """Return True if ``files``, the remains of an attempt, are only a claim that is too new to be removed."""
     return len(files) == 1 and files[0].path == _CLAIM and files[0].modified >= forgotten
 
 
 def _sort_by_commit(files: Iterable[Stored]) -> list[Stored]:
-    """Return entries in the order of their commits: batches are named by their callers."""
+    """Return entries in the order of their commits, by the time of their files.
+
+    Their names say nothing of the order.
+    """
     return sorted(files, key=lambda file: (file.modified, file.path))
 
 

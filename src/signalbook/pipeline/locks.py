@@ -1,8 +1,9 @@
-"""Keeping other programs out of an output: a lock of the file system, or a lease where a store has the output.
+"""Locks that keep other programs out of an output: a lock of the file system, or a lease for an output in a store.
 
-A lease is an object that its holder goes on changing. Who finds it unchanged for ``TERM`` takes it over, so that no
-clocks are compared; the process that made it, seen to be dead on this machine, is not waited for. A holder that was
-held up for longer than that has lost it: it is to ``check`` before it does what cannot be undone.
+A lease is an object that its holder changes repeatedly. A program that sees it unchanged for ``TERM`` seconds takes it
+over, so that no clocks are compared. If the holder is a process of this machine that is dead, nobody waits. A holder
+that was delayed for longer than ``TERM`` may have lost the lease. It must call ``check`` before steps that cannot be
+undone.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place
 
 TERM: Final = 30.0
-"""Seconds that a lease lasts without being renewed."""
+"""The time in seconds after which a lease that is not renewed ends."""
 
 
 class Lock(ABC):
-    """Something that one program has at a time. Methods raise ``OSError``."""
+    """A lock that one program at a time can hold. Methods raise ``OSError``."""
 
     pause = 0.1
-    """Seconds between two looks at whether it can be had."""
+    """The time in seconds to wait between two attempts to take the lock."""
 
     @abstractmethod
     def take(self) -> bool:
-        """Take the lock at once, and return True if that worked."""
+        """Try to take the lock without waiting, and return True on success."""
 
     @abstractmethod
     def can_become_free(self) -> bool:
@@ -47,15 +48,18 @@ class Lock(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Give it back."""
+        """Release the lock, if this program holds it."""
 
     @abstractmethod
     def check(self, note: str | None = None) -> None:
-        """Raise ``PipelineError`` if it is not ours any more. A ``note`` is for whoever has it next."""
+        """Raise ``PipelineError`` if this program has lost the lock.
+
+        Store ``note`` for the next holder, unless it is None.
+        """
 
     @abstractmethod
     def is_held(self) -> bool:
-        """Return True if nobody else can have taken the lock meanwhile."""
+        """Return True if this program holds the lock and no other program can have taken it over."""
 
     @property
     def note(self) -> str:
@@ -64,17 +68,20 @@ class Lock(ABC):
 
     @property
     def holder(self) -> str:
-        """The holder, as far as known."""
+        """A description of the current holder; empty if it is unknown."""
         return ""
 
 
 def lock_of(place: Place) -> Lock:
-    """The lock that the file or object at ``place`` stands for."""
+    """Return the lock that the file or object at ``place`` represents."""
     return Lease(place) if place.folder is None else FolderLock(place.folder)
 
 
 def lock_file(lock: BinaryIO | int) -> bool:
-    """Lock an open file, and return True if that worked. It ends with the file or this process."""
+    """Try to lock an open file, and return True on success.
+
+    The lock ends when the file is closed or the process ends.
+    """
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -83,16 +90,17 @@ def lock_file(lock: BinaryIO | int) -> bool:
 
 
 class FolderLock(Lock):
-    """A lock of the file system: it ends with the process that has it."""
+    """A lock of the file system. It ends with the process that holds it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: BinaryIO | None = None
 
     def take(self) -> bool:
-        """Open the file, and lock it."""
+        """Open and lock the file. Return False if another process holds the lock, or the file was removed meanwhile."""
         file = self._path.open("ab")
-        # Who had it may have taken the file away, with an output that nothing landed in: then others lock another one.
+        # The previous holder may have removed the file, with an output without batches. Others then lock a new
+        # file.
         if not (lock_file(file) and self._is_there(file)):
             file.close()
             return False
@@ -106,7 +114,7 @@ class FolderLock(Lock):
             return False
 
     def can_become_free(self) -> bool:
-        """Return False: the holder lives."""
+        """Return False, because the lock of a dead process ends at once."""
         return False
 
     def release(self) -> None:
@@ -136,7 +144,7 @@ class _Held:
 
 
 class Lease(Lock):
-    """The lease at ``place``. ``clock`` returns seconds that only grow."""
+    """The lease at ``place``. ``clock`` returns seconds of a clock that never goes backwards."""
 
     pause = 1.0
 
@@ -147,7 +155,8 @@ class Lease(Lock):
         self._lost = False
         self._renewed = 0.0
         self._found = ""
-        # Of somebody else: what was seen last, since when, and how often it changed meanwhile.
+        # The last seen content with another holder, the time since when it is unchanged, and the number of changes
+        # seen.
         self._seen: _Held | None = None
         self._since = 0.0
         self._moves = 0
@@ -155,7 +164,7 @@ class Lease(Lock):
         self._turn = threading.Lock()
 
     def take(self) -> bool:
-        """Make the object, or take it over."""
+        """Create the object, or take over the lease if it is free. Return True on success."""
         started = self._clock()
         claim = _Held(token=secrets.token_hex(8), owner=_describe_owner(), machine=_find_machine(), process=os.getpid())
         try:
@@ -167,7 +176,7 @@ class Lease(Lock):
             holder = self._decode_holder(content)
             if not self._is_free(holder):
                 return False
-            # The note stays: what it is about may be neither listed nor completed yet.
+            # The note is kept, because the batch that it names may be neither listed nor completed yet.
             claim = replace(claim, count=holder.count + 1, note=holder.note)
             if not self._place.swap(msgspec.json.encode(claim), tag):
                 return False
@@ -179,24 +188,24 @@ class Lease(Lock):
         return True
 
     def can_become_free(self) -> bool:
-        """Return True if the holder did not renew the lease since the first look, and may be dead."""
+        """Return True if the holder has not renewed the lease since it was first seen, so that it may be dead."""
         return self._moves == 0 and not (self._seen is not None and self._seen.token in _LIVE)
 
     def release(self) -> None:
-        """Leave it to nobody, if it is ours."""
+        """Stop renewing the lease, and mark it as free if this program holds it."""
         self._over.set()
         with self._turn:
             mine, self._mine = self._mine, None
             if mine is None:
                 return
             _LIVE.discard(mine.token)
-            with suppress(OSError):  # it ends by itself
+            with suppress(OSError):  # a lease that cannot be released ends after ``TERM``
                 content, tag = self._place.read_tagged()
                 if self._decode_holder(content).token == mine.token:
                     self._place.swap(msgspec.json.encode(_Held(count=mine.count + 1, note=mine.note)), tag)
 
     def check(self, note: str | None = None) -> None:
-        """Renew it."""
+        """Renew the lease, with ``note`` unless it is None. Raises ``PipelineError`` if the lease is lost."""
         with self._turn:
             if self._mine is None and not self._lost:
                 return  # it was not taken
@@ -209,7 +218,10 @@ class Lease(Lock):
                 )
 
     def is_held(self) -> bool:
-        """Return True if the lease is ours. It is renewed first if the last renewal is half a term ago."""
+        """Return True if this program holds the lease.
+
+        Renew it first if the last renewal is more than half a term ago.
+        """
         if self._mine is not None and self._clock() - self._renewed > TERM / 2:
             with self._turn:
                 self._renew(None)
@@ -217,12 +229,12 @@ class Lease(Lock):
 
     @property
     def note(self) -> str:
-        """The note that was there when the lease was taken."""
+        """The note that the lease had when it was taken."""
         return self._found
 
     @property
     def holder(self) -> str:
-        """User, machine and process."""
+        """The user, machine and process of the last seen holder; empty if none was seen."""
         return self._seen.owner if self._seen is not None else ""
 
     def _is_free(self, holder: _Held) -> bool:
@@ -239,13 +251,13 @@ class Lease(Lock):
     def _keep_renewing(self, over: threading.Event) -> None:
         """Renew the lease until it is released or lost."""
         while not over.wait(_RENEWAL):
-            with self._turn, suppress(OSError):  # the next time may do
+            with self._turn, suppress(OSError):  # the next renewal may succeed
                 if over.is_set() or self._mine is None:
                     return
                 self._renew(None)
 
     def _renew(self, note: str | None) -> None:
-        """Write it again, if it is ours still; else it is lost."""
+        """Write the lease again if this program still holds it. If not, mark it as lost."""
         mine = self._mine
         if mine is None:
             return
@@ -267,7 +279,7 @@ class Lease(Lock):
             ) from error
 
 
-# Leases of this process, which need not be watched to be known to live.
+# The tokens of the leases that this process holds: they are known to be alive.
 _LIVE: Final = set[str]()
 _RENEWAL: Final = TERM / 6
 
@@ -278,7 +290,10 @@ def _describe_owner() -> str:
 
 @cache
 def _find_machine() -> str:
-    """Return a text that differs where process numbers differ: by kernel and container; empty if unknown."""
+    """Return an identifier of the running kernel and container, within which process ids are unique.
+
+    Empty if it is unknown.
+    """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115 - it points to no path

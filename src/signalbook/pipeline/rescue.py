@@ -1,9 +1,9 @@
-"""What columns do not hold of payloads: kept as JSON in ``columns.RESCUE``, in the places where it was.
+"""Rescue the parts of payloads that no column holds: keep them as JSON in ``columns.RESCUE``, at their original paths.
 
-Of ``{"id": 1, "stops": [{}, {"at": "here", "gate": 7}]}`` by a schema that declares ``id``, ``stops`` and ``at`` the
-rescue is ``{"stops": [null, {"gate": 7}]}``. Items of lists keep their positions; those that lack nothing are null, and
-left out behind the last that does. Columns of JSON text hold all of their value. Values that their column cannot hold
-exactly (``exact.py``) are there as they were sent.
+Example: a schema declares ``id``, ``stops`` and ``at``. Of ``{"id": 1, "stops": [{}, {"at": "here", "gate": 7}]}`` the
+rescued part is ``{"stops": [null, {"gate": 7}]}``. Items of lists keep their positions: an item with nothing to rescue
+is null, and such items at the end of a list are left out. A column of JSON text holds all of its value, so that nothing
+of it is rescued. A value that its column cannot hold exactly (``exact.py``) is rescued as it was sent.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.reports.report import MOST_PATHS
 from signalbook.values import JSON, JSONError, parse_json
 
-# As native/src/rescue.rs reads it.
+# Which parts of a value the columns hold: nested tuples that native/src/rescue.rs reads.
 Plan = tuple[Any, ...]
 ALL: Final[Plan] = ("all",)
-# Kinds of texts that native/src/times.rs reads.
+# The kinds of text columns that native/src/times.rs parses.
 _TEXTS: Final = frozenset({"timestamp", "date"})
 
 
 def plan(shape: Shape) -> Plan:
-    """Return what columns of ``shape`` hold of a value; ``ALL`` for everything."""
+    """Return the plan that tells the native module which parts of a value columns of ``shape`` hold.
+
+    ``ALL`` means that the columns hold every value completely.
+    """
     match shape:
         case Struct():
             return "members", [(field.name, plan(field.shape)) for field in shape.fields]
@@ -48,7 +51,7 @@ def plan(shape: Shape) -> Plan:
 
 
 def find_rescued(shape: Shape, value: JSON) -> JSON:
-    """Return what columns of ``shape`` do not hold of ``value``; ``UNSET`` for nothing."""
+    """Return the part of ``value`` that columns of ``shape`` do not hold; ``UNSET`` if they hold all of it."""
     match shape:
         case Struct() if isinstance(value, dict):
             shapes = {field.name: field.shape for field in shape.fields}
@@ -71,7 +74,7 @@ def find_rescued(shape: Shape, value: JSON) -> JSON:
 
 
 def is_partial(shape: Shape, rescued: JSON) -> bool:
-    """Return True if columns of ``shape`` hold some of a value in ``rescued``, and not all."""
+    """Return True if ``rescued`` has a value of which the columns of ``shape`` hold a part only."""
 
     def holds_a_part(scalar: Scalar, value: JSON) -> bool:
         held_part, whole = exact.find_held_part(scalar, value)
@@ -81,7 +84,7 @@ def is_partial(shape: Shape, rescued: JSON) -> bool:
 
 
 def has_unfit_number(shape: Shape, rescued: JSON) -> bool:
-    """Return True if ``rescued`` has a value for a column of numbers that the column cannot hold at all."""
+    """Return True if ``rescued`` has a value for a ``float64`` column that it cannot even approximate."""
     return _has_scalar(
         shape,
         rescued,
@@ -105,9 +108,10 @@ def _has_scalar(shape: Shape, rescued: JSON, test: Callable[[Scalar, JSON], bool
 
 
 def read(shape: Shape, text: object) -> JSON:
-    """Return what ``columns.RESCUE`` has of a payload of ``shape``; ``UNSET`` where that is nothing, or not ours.
+    """Parse ``text``, a value of ``columns.RESCUE``, and return the rescued part of a payload of ``shape``.
 
-    For before the pipeline had that column a table could have one of this name, for a member of payloads.
+    Return ``UNSET`` for null, and for a value that the pipeline did not write: older tables may have a column of this
+    name for a member of payloads.
     """
     try:
         value = parse_json(text, exact=True) if isinstance(text, str) else UNSET
@@ -117,13 +121,13 @@ def read(shape: Shape, text: object) -> JSON:
 
 
 def build_rescue_array(shape: Shape, values: Sequence[JSON]) -> pa.Array:
-    """Return the array of ``columns.RESCUE`` for decoded payloads."""
+    """Return the array of ``columns.RESCUE`` for ``values``, the decoded payloads: null if nothing is rescued."""
     rescued_values = (find_rescued(shape, value) for value in values)
     return pa.array([None if rescued is UNSET else exact.dump(rescued) for rescued in rescued_values], pa.string())
 
 
 def restore(value: JSON, rescued: JSON) -> JSON:
-    """Return ``value`` with ``rescued`` back in its places."""
+    """Return the original of a payload: ``value``, which was rebuilt from columns, merged with its ``rescued`` part."""
     if isinstance(value, dict) and isinstance(rescued, dict):
         return value | {
             name: restore(value[name], member) if name in value else member for name, member in rescued.items()
@@ -134,7 +138,7 @@ def restore(value: JSON, rescued: JSON) -> JSON:
 
 
 class RescuedPaths:
-    """Counts what ``columns.RESCUE`` has, for a shape."""
+    """A counter of the paths at which payloads of one shape have rescued values."""
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
@@ -144,7 +148,10 @@ class RescuedPaths:
         return native.load_module().RescuedPaths(plan(self._shape))
 
     def count(self, texts: pa.StringArray) -> Counter[str]:
-        """Count the rows with something at each path, a JSON Pointer with ``*`` for items and keys of maps."""
+        """Return for each path the number of ``texts`` (values of ``columns.RESCUE``) with a rescued value there.
+
+        A path is a JSON Pointer with ``*`` for the items of lists and the keys of maps.
+        """
         if texts.null_count == len(texts):
             return Counter()
         return Counter(self._paths.count(native.PayloadSpans.of(texts.drop_null()).places, MOST_PATHS))

@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook.pipeline.places import HdfsPlace, Place
 
 SLOW: Final = "Python worker failed to connect back"
-"""What Spark says if a process of Python takes more than ten seconds to start, which is not for us to set."""
+"""The text of Spark's error if a Python process takes more than ten seconds to start. Spark has no setting for this."""
 
 
 def can_reach(session: SparkSession, place: Place) -> bool:
-    """Return True if Spark can read there: it knows folders and HDFS, and gets the addresses of NameNodes.
+    """Return True if Spark can read files at ``place``. For HDFS, set the addresses of the NameNodes in Spark first.
 
-    Over Spark Connect this cannot be checked, and only these are assumed.
+    Spark reads local folders always. Over Spark Connect its file systems cannot be checked: assume HDFS only.
     """
     if place.folder is not None:
         return True
@@ -37,17 +37,18 @@ def can_reach(session: SparkSession, place: Place) -> bool:
 
 
 def build_numbers(session: SparkSession, count: int, parts: int) -> DataFrame:
-    """Return the numbers below ``count`` in at most ``parts`` partitions.
+    """Return a data frame of the numbers from 0 to below ``count``, in at most ``parts`` partitions.
 
-    A single one is a value, for of ranges of one part each Spark 4.1 and later make a single part when they are joined.
+    A single number is a ``VALUES`` query, because Spark 4.1 and later join ranges of one partition into one partition.
     """
     return session.range(0, count, 1, min(count, parts)) if count > 1 else session.sql("VALUES (0)")
 
 
 def unite_frames(frames: Sequence[DataFrame]) -> DataFrame:
-    """Return all rows of at least one frame with the same columns.
+    """Return all rows of ``frames``: at least one data frame, all with the same columns.
 
-    Frames are joined in pairs, because Spark analyses everything joined so far again: 256 in a row took 23 seconds.
+    Frames are joined in pairs, because Spark analyses the joined frames again at each step. Joining 256 frames one by
+    one took 23 seconds.
     """
     while len(frames) > 1:
         frames = [reduce(DataFrame.unionAll, frames[at : at + 2]) for at in range(0, len(frames), 2)]

@@ -1,4 +1,4 @@
-"""Two registries side by side: Groups and Resources without what each registry sets for itself, joined by id."""
+"""Compare Groups and Resources of two registries, without the attributes that each registry sets itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ _OF_META: Final = _IDENTITY_MEMBERS | {"readonly", "defaultversionurl", "modifie
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedResource:
-    """A Resource: its ``meta``, None if it is not shown, and its Versions by id, None if these are too many to hold."""
+    """A Resource to compare: its ``meta``, and its Versions by id.
+
+    ``meta`` is None if the registry does not show it. ``versions`` is None if they are too large to hold in memory.
+    """
 
     meta: JSONObject | None
     versions: Mapping[str, JSONObject] | None = field(default_factory=dict)
@@ -40,7 +43,7 @@ class Types:
         self._groups: JSONObject = model.get("groups") or {}
 
     def groups(self) -> Iterable[str]:
-        """Plural names of all Group types."""
+        """Return the plural names of all Group types."""
         return self._groups
 
     def resources(self, group: str) -> Iterable[str]:
@@ -67,19 +70,19 @@ class Types:
 
 
 def group_attributes(entity: JSONObject, xid: Xid, types: Types) -> JSONObject:
-    """The own attributes of a Group, but for when it was made: several registries may have made it."""
+    """Return the attributes of a Group to compare. ``createdat`` is left out, because registries may differ in it."""
     derived = {f"{plural}{suffix}" for plural in types.resources(xid.group_type) for suffix in ("", "url", "count")}
     hidden = _IDENTITY_MEMBERS | derived | {f"{types.singular(xid)}id", "createdat"}
     return {name: value for name, value in entity.items() if name not in hidden}
 
 
 def resource_attributes(entity: JSONObject, xid: Xid, types: Types) -> ComparedResource:
-    """A Resource as the document view shows it, its meta inline, and its Versions unless there are too many."""
+    """Return a Resource to compare from its document view, which includes meta and, if possible, the Versions."""
     singular = types.singular(xid)
     versions = entity.get("versions")
     shown_meta = entity.get("meta", {})
     meta = None if shown_meta is None else _select_meta(shown_meta, singular)
-    # Neither shown nor counted: it is a reference to another Resource.
+    # A Resource without Versions and without a count refers to another Resource.
     if versions is None and not entity.get("versionscount"):
         versions = {}
     if versions is None:
@@ -90,7 +93,7 @@ def resource_attributes(entity: JSONObject, xid: Xid, types: Types) -> ComparedR
 
 
 def version_attributes(entity: JSONObject, singular: str) -> JSONObject:
-    """The own attributes of a Version; its document stays as it is, text or base64."""
+    """Return the attributes of a Version to compare, with its document as text or base64."""
     hidden = {f"{singular}id"}
     return {name: value for name, value in entity.items() if name not in _OF_VERSION and name not in hidden}
 
@@ -109,7 +112,7 @@ def is_same(first: JSONObject, second: JSONObject) -> bool:
 
 
 def has_all(there: JSONObject, required: JSONObject) -> bool:
-    """Return True if ``there`` has all that ``required`` has, perhaps with more, except for the time of creation."""
+    """Return True if ``there`` has all members of ``required``. It may have more. Times are not compared."""
     return _has_all_members(
         _strip_times(there), {name: value for name, value in _strip_times(required).items() if name != "createdat"}
     )
@@ -125,7 +128,7 @@ def build_difference(
     news: JSONObject = {name: value for name, value in required.items() if there.get(name) != value}
     gone = [name for name in there if name not in required and name != "modifiedat" and not partial]
     document = {singular, f"{singular}base64", f"{singular}url"} if singular else set()
-    # The new document, in whichever form, takes the place of the old one: nothing has to be removed.
+    # A new document replaces the old one even if it has another form, so the old attribute need not be removed.
     if document & news.keys():
         gone = [name for name in gone if name not in document]
     return news | dict.fromkeys(gone)
@@ -147,14 +150,14 @@ T = TypeVar("T")
 
 
 def read_resources(registry: ReadableRegistry, collection: Xid, types: Types) -> Iterator[tuple[str, ComparedResource]]:
-    """The Resources of a collection by id, with their Versions where these can be held at once."""
+    """Yield the Resources of a collection by id, with their Versions if these are not too large."""
     last = ""
     try:
         for name, entity in registry.members(collection, deep=True):
             yield name, resource_attributes(entity, collection / name, types)
             last = name.lower()
     except TooLarge:
-        # On from where it broke off, one by one: what came before is taken already.
+        # Continue one by one after the last Resource that was yielded.
         for name, entity in _read_shallow(registry, collection):
             if name.lower() > last:
                 xid = collection / name
@@ -162,7 +165,7 @@ def read_resources(registry: ReadableRegistry, collection: Xid, types: Types) ->
 
 
 def read_resource(registry: ReadableRegistry, xid: Xid, types: Types) -> ComparedResource | None:
-    """Return a Resource to compare, or None."""
+    """Return the Resource ``xid`` to compare, or None if it does not exist."""
     try:
         entity = registry.find(xid, deep=True)
     except TooLarge:
@@ -173,7 +176,7 @@ def read_resource(registry: ReadableRegistry, xid: Xid, types: Types) -> Compare
 def read_versions(
     registry: ReadableRegistry, xid: Xid, resource: ComparedResource | None, types: Types
 ) -> Iterator[tuple[str, JSONObject]]:
-    """The Versions of a Resource by id."""
+    """Yield the Versions of a Resource by id. If ``resource`` is None, there are none."""
     if resource is None:
         return
     if resource.versions is not None:

@@ -40,7 +40,7 @@ class Hints:
     resources: dict[Xid, dict[str, set[str] | None]] = field(default_factory=dict)
 
     def add(self, xid: Xid, *, whole: bool = False) -> None:
-        """``xid`` changed; ``whole`` if all that is beneath it may have."""
+        """Add that ``xid`` changed. ``whole`` means that everything under it may have changed too."""
         if xid.kind is Kind.GROUP:
             self.groups.add(xid)
         # Whatever is beneath a Resource is a hint to look at the Resource.
@@ -91,8 +91,8 @@ _SCARCE: Final = 12
 class Copy:
     """Copies from ``source`` to ``target`` over ``link``; ``report`` tells what was done.
 
-    Nothing is written that is there already, so that it may end anywhere and begin again. Raises what registries raise
-    when they cannot be reached.
+    Entities that are equal on both sides are not written, so a copy may be interrupted and repeated. Methods raise the
+    errors of registries that cannot be reached.
     """
 
     def __init__(self, source: ReadableRegistry, target: Registry, link: Link, report: CopyReport) -> None:
@@ -105,14 +105,14 @@ class Copy:
         self._writer = CopyWriter(target, report)
 
     def everything(self) -> None:
-        """Make the target hold what the source holds, and none of its copies that the source does not hold."""
+        """Make the target equal to the source, and delete copies whose originals the source no longer has."""
         for plural in self._types.groups():
             if self._link.scope.reaches(ROOT / plural):
                 self._copy_groups(ROOT / plural)
         self._writer.flush()
 
     def changed(self, hints: Hints) -> None:
-        """Do the same for what ``hints`` tell of; whatever they say, it is the present state that is copied."""
+        """Make the entities in ``hints`` equal to those of the source, in their current state."""
         for xid in sorted(hints.groups):
             if self._link.scope.holds(xid) and self._has_type(xid):
                 self._copy_one_group(xid)
@@ -181,7 +181,7 @@ class Copy:
         return 0 if group is None else int(group.get(f"{plural}count", 1))
 
     def _copy_attributes(self, xid: Xid, there: Xid, group: JSONObject, current: JSONObject | None) -> None:
-        """Copy what a Group says of itself. Groups are shared: one that is there already keeps what it says."""
+        """Copy the attributes of a Group. A Group that exists at the target may be shared, and keeps its attributes."""
         translated = self._link.scope.translate(group_attributes(group, xid, self._types))
         assert isinstance(translated, dict)
         copied = with_origin(translated, self._link.source)
@@ -221,14 +221,14 @@ class Copy:
         return self._source.find(xid, deep=False) is None
 
     def _remove_group(self, xid: Xid, current: JSONObject) -> None:
-        """Delete what of a Group came from the source, and the Group too if that was all (D-9)."""
+        """Delete the copied members of a Group, and the Group itself if nothing else is left in it (D-9)."""
         there = self._link.scope.there(xid)
         assert there is not None
         for plural in self._there.resources(xid.group_type):
             if current.get(f"{plural}count", 1):
                 for name, resource in read_resources(self._target, there / plural, self._there):
                     self._remove(xid / plural / name, there / plural / name, resource)
-        # What is to go has to be gone before it is asked what is left.
+        # Delete the members before checking whether the Group is empty.
         self._writer.flush()
         remaining = self._target.find(there, deep=False)
         if remaining is None or not is_owned_by(remaining, self._link.source):

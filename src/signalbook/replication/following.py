@@ -1,4 +1,4 @@
-"""What a server copies from and to others by itself: each of them in a thread, in one of the processes on a store."""
+"""Replicate from and to other registries in a server, with one thread for each, in one of the processes on a store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from signalbook.xid import ROOT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """A registry at ``url``, and what is copied: of it or, if it is a ``target``, of this one."""
+    """A registry at ``url`` to copy from or, if ``target`` is True, to copy to. ``scope`` selects what is copied."""
 
     url: str
     scope: Scope
@@ -104,20 +104,20 @@ class Following:
         self._thread = threading.Thread(target=self._run, name="following", daemon=True)
 
     def start(self) -> None:
-        """Begin to copy, if there is somebody to copy from or to and this process is the one to do it."""
+        """Start to copy if there are peers. Only the process that holds the lease copies."""
         if self.peers:
             self._thread.start()
 
     def stop(self) -> None:
-        """Copy no more; what is under way is given some seconds."""
+        """Stop copying, and wait some seconds for work in progress."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def notify(self, sources: Iterable[str]) -> set[str]:
-        """Look at once at what the ``sources`` of events have; those of them that are followed.
+        """Check the peers with these event ``sources`` for changes at once. Return the sources that are followed.
 
-        Any process may be asked; the one that follows is notified. However many they are, it is one write.
+        Any process may call this. It notifies the process that follows with a single write to the store.
         """
         meant = {source: [peer for peer in self.sources if peer.speaks(source)] for source in sources}
         at = format_timestamp(now())
@@ -167,7 +167,7 @@ class Following:
 
 
 class PeerLink:
-    """A source or target at work, until it is asked to ``stop``."""
+    """The replication with one peer, which runs until ``stop`` is set."""
 
     def __init__(self, engine: Engine, settings: Settings, peer: Peer) -> None:
         self.peer = peer
@@ -251,9 +251,9 @@ class PeerLink:
         self._error = str(error)
 
     def _log_refusals(self) -> None:
-        """Write down what was refused, each once: its number alone, in the status, helps nobody.
+        """Log each refused entity once, because the status contains only their number.
 
-        The report names only so many: what was logged makes room for what is refused later.
+        The report has room for a limited number of refusals, so logged ones are removed from it.
         """
         for refusal in self._report.refused:
             if refusal not in self._logged:
@@ -285,7 +285,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class RecentlySeen(Generic[T]):
-    """The things seen last, up to ``limit`` of them: it may be no harm if one counts as new again."""
+    """The values that were added last, up to ``limit`` of them. Older values are forgotten."""
 
     def __init__(self, *, limit: int = _MAX_REMEMBERED) -> None:
         self._limit = limit

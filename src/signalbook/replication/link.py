@@ -1,4 +1,4 @@
-"""A link from a source to a target: its scope, what may pass, and the origin that copies are labelled with."""
+"""Represent a link from a source to a target: its scope, the entities that may be copied, and the origin of copies."""
 
 from __future__ import annotations
 
@@ -16,27 +16,30 @@ LABEL: Final = "replicatedfrom"
 
 
 def read_origins(entity: JSONObject) -> tuple[str, ...]:
-    """URLs of the registries a Group or Version passed, the nearest first, its origin last; none for an original."""
+    """Return the URLs of the registries from which a Group or Version was copied, the nearest first, its origin last.
+
+    Return an empty tuple if the entity is an original.
+    """
     labels = entity.get("labels")
     text = labels.get(LABEL) if isinstance(labels, dict) else None
     return tuple(text.split()) if isinstance(text, str) else ()
 
 
 def with_origin(entity: JSONObject, source: str) -> JSONObject:
-    """``entity`` as a copy that comes from the registry at ``source``."""
+    """Return ``entity`` with a label that marks it as a copy from the registry at ``source``."""
     labels = {**(entity.get("labels") or {}), LABEL: " ".join((source, *read_origins(entity)))}
     return {**entity, "labels": labels}
 
 
 def strip_origin(entity: JSONObject) -> JSONObject:
-    """Return ``entity`` without a word of where it came from."""
+    """Return ``entity`` without the label that names its origins."""
     labels = {name: value for name, value in (entity.get("labels") or {}).items() if name != LABEL}
     members = {name: value for name, value in entity.items() if name != "labels"}
     return {**members, "labels": labels} if labels else members
 
 
 def is_owned_by(entity: JSONObject, source: str) -> bool:
-    """Return True if the registry at ``source`` may change a copy at a target: it is its source or origin."""
+    """Return True if ``entity`` is a copy whose source or origin is the registry at ``source``, which may change it."""
     passed = read_origins(entity)
     return bool(passed) and source in (passed[0], passed[-1])
 
@@ -45,19 +48,19 @@ _SCOPES = (Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RESOURCE)
 
 
 class ScopeError(SignalbookError):
-    """A scope or a name that cannot be."""
+    """The error for an invalid scope, or an invalid name of a Group at the target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The part of a source at ``xid`` and beneath; ``renames`` gives Groups other ids at the target (D-2)."""
+    """The part of a source to copy: ``xid`` and everything under it. ``renames`` has new ids of Groups (D-2)."""
 
     xid: Xid = ROOT
     renames: Mapping[Xid, str] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, xid: str = "/", renames: Iterable[str] = ()) -> Self:
-        """Read an xid, and names as in ``schemagroups/a=b``. Raises ``ScopeError``."""
+        """Return the scope of ``xid``, with ``renames`` written as ``schemagroups/a=b``. Raises ``ScopeError``."""
         try:
             top = Xid.parse(xid)
         except XidError as error:
@@ -82,7 +85,7 @@ class Scope:
         if len(xid.parts) < 2:
             return xid
         group = Xid(xid.parts[:2])
-        # Its place at the target is taken by a Group that was renamed to its name.
+        # Another Group was renamed to the name of this Group, so this one cannot be copied.
         if group not in self.renames and group in _map_places(self.renames):
             return None
         return Xid((xid.group_type, self.renames.get(group, xid.group_id), *xid.parts[2:]))
@@ -98,7 +101,7 @@ class Scope:
         return Xid((*(source_group or group).parts, *xid.parts[2:]))
 
     def translate(self, value: JSON) -> JSON:
-        """Return ``value`` with every xid of the source in it as at the target."""
+        """Return ``value`` with every xid of the source replaced by the xid at the target."""
         if not self.renames:
             return value
         if isinstance(value, dict):
@@ -141,9 +144,9 @@ API_PATHS: Final = {"schemas": schema_path, "messages": message_path}
 class Link:
     """The link from ``source`` to ``target``, URLs of registry roots without a final slash.
 
-    The target's URL may be unknown. ``bases`` are the URLs of the APIs for which URIs of the source's Versions are
-    made, by type of Resource, if these are not the root's. ``authorities`` are those whose definitions may come this
-    way, all if it is empty. The link is ``partial`` if the source does not show everything that a Version may have.
+    The target's URL may be ``""`` (unknown). ``bases`` are the base URLs for URIs of the source's Versions, by type of
+    Resource, if they differ from the root URL. Only entities of these ``authorities`` may be copied, or all if it is
+    empty. ``partial`` is True if the source may leave out some content of Versions.
     """
 
     source: str
@@ -154,7 +157,7 @@ class Link:
     partial: bool = False
 
     def returns(self, entity: JSONObject) -> str:
-        """Return why ``entity`` may not go to this target, which it comes from or has passed (D-8), or ""."""
+        """Return the reason if ``entity`` came from this target and must not be copied back (D-8), or ``""``."""
         if not self.target:
             return ""
         if self.target in read_origins(entity):
@@ -165,11 +168,11 @@ class Link:
         return ""
 
     def bars(self, entity: JSONObject, xid: Xid) -> str:
-        """Return why ``entity`` may not come this way, because of its or its source's authority, or ""."""
+        """Return the reason if the authority of ``entity`` or of its source is not allowed on this link, or ``""``."""
         if not self.authorities or xid.resource_type not in API_PATHS:
             return ""
         claimed = [str(entity.get("authority") or self.base(xid.resource_type))]
-        # An absolute URI of its own is a claim, too.
+        # An absolute ``globaluri`` also claims an authority.
         claimed += [uri] if "://" in (uri := str(entity.get("globaluri") or "")) else []
         for uri in claimed:
             if not any(is_within(uri, allowed) for allowed in self.authorities):
@@ -177,9 +180,9 @@ class Link:
         return ""
 
     def copy(self, version: JSONObject, xid: Xid, *, named: bool) -> JSONObject:
-        """The source's Version ``xid`` as it is at the target.
+        """Return the source's Version ``xid`` in the form for the target.
 
-        If it is ``named``, it says who has authority over it, and by which URI it is known everywhere (D-3, D-4).
+        If ``named`` is True, the attributes ``authority`` and ``globaluri`` are added (D-3, D-4).
         """
         copied = self.scope.translate(version)
         assert isinstance(copied, dict)
@@ -191,18 +194,18 @@ class Link:
         return with_origin(copied, self.source)
 
     def base(self, kind: str) -> str:
-        """The URL of the API that URIs of the source's Versions of a type are made for."""
+        """Return the base URL for URIs of the source's Versions, for Resources of the type ``kind``."""
         return self.bases.get(kind, self.source)
 
 
 def is_within(uri: str, authority: str) -> bool:
-    """Return True if ``uri`` is that of an ``authority``, or under it."""
+    """Return True if ``uri`` is the URI ``authority``, or a URI under it."""
     top = authority.rstrip("/")
     return uri.rstrip("/") == top or uri.startswith(f"{top}/" if "://" in top else (f"{top}/", f"{top}:"))
 
 
 class RegistryDialect(StrEnum):
-    """The dialect that registries speak."""
+    """The API dialect of a registry."""
 
     XREGISTRY = "xregistry"
     SCHEMAREGISTRY = "schemaregistry"

@@ -43,9 +43,9 @@ _META: Final = Inline(names={"meta": NOTHING})
 
 
 class LocalRegistry:
-    """A registry in an open database, as ``registry.Registry`` says. ``url`` is where clients find it.
+    """A registry in an open database. It implements ``registry.Registry``. ``url`` is its URL for clients.
 
-    As ``admin``, who opened the database may do all an admin may. ``max_bytes`` is what it shows at once.
+    If ``admin`` is True, writes have the rights of an administrator. ``max_bytes`` limits the size of one response.
     """
 
     partial: Final = False
@@ -85,7 +85,7 @@ class LocalRegistry:
                 raise _explain_read_error(error) from None
 
     def members(self, collection: Xid, *, deep: bool, page: int = PAGE) -> Iterator[tuple[str, JSONObject]]:
-        """Yield members a page at a time, each as it is when it is read."""
+        """Yield the ids and bodies of members, reading one page at a time. Later pages may see later changes."""
         kind = {Kind.GROUPS: Kind.GROUP, Kind.RESOURCES: Kind.RESOURCE}.get(collection.kind, Kind.VERSION)
         options = self._build_options(kind, deep=deep)
         after: Position | None = None
@@ -148,7 +148,7 @@ class LocalRegistry:
 
     @contextmanager
     def consistent(self) -> Iterator[Registry]:
-        """Give a registry within one read transaction."""
+        """Yield this registry within one read transaction."""
         with self._engine.reading() as view:
             bound = self._copy()
             bound._view = view
@@ -156,8 +156,8 @@ class LocalRegistry:
 
     @contextmanager
     def trying(self) -> Iterator[Registry]:
-        """Give a registry within a transaction that is not committed."""
-        # Left by an exception, the transaction is undone.
+        """Yield this registry within a write transaction that is rolled back at the end."""
+        # An exception rolls the transaction back.
         with suppress(_Undone), self._engine.writing(admin=self._admin) as session:
             bound = self._copy()
             bound._session = session
@@ -220,7 +220,7 @@ class LocalRegistry:
         command: Callable[[Session], Command | ConfigCommand],
         review: Callable[[WriteResult, Session], None] = lambda _, __: None,
     ) -> WriteResult:
-        """Do ``command``; nothing of it stays if ``review`` raises."""
+        """Execute ``command``, and roll it back if ``review`` raises an error. Raises ``Refusal``."""
         bound = self._engine.writing(admin=self._admin) if self._session is None else nullcontext(self._session)
         try:
             with bound as session:
@@ -231,7 +231,7 @@ class LocalRegistry:
             raise Refusal(str(error), subject=error.subject, faults=error.faults) from None
 
     def _build_options(self, kind: Kind, *, deep: bool) -> ViewOptions:
-        """A Version always comes with its document."""
+        """Return the view options for an entity of this ``kind``. A Version always includes its document."""
         whole = deep or kind is Kind.VERSION
         inline = ALL if whole else _META if kind is Kind.RESOURCE else NOTHING
         return ViewOptions(doc=True, binary=True, inline=inline, max_bytes=self.max_bytes)
@@ -242,7 +242,7 @@ class _Undone(Exception):
 
 
 class LocalChecks:
-    """Questions to a registry of this process, as ``registry.WriteChecks`` says."""
+    """Checks of writes to a registry of this process. It implements ``registry.WriteChecks``."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch

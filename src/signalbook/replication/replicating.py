@@ -1,4 +1,4 @@
-"""A target kept like a source: once, at intervals, or as soon as something changes; and its state (D-1, D-15)."""
+"""Keep a target registry equal to a source: once, at intervals, or after each change (D-1, D-15)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOLDER: Final = "replications"
 
 
 class StateError(SignalbookError):
-    """A state that cannot be read or written."""
+    """The error for a state that cannot be read or written."""
 
 
 class StateStore(Protocol):
@@ -33,11 +33,11 @@ class StateStore(Protocol):
         """Return the last saved state, or None."""
 
     def save(self, state: JSONObject) -> None:
-        """Keep ``state`` in place of what was there."""
+        """Save ``state`` in place of the previous state."""
 
 
 class StateInMemory:
-    """A state that ends with the program."""
+    """A store that keeps the state in memory, until the program ends."""
 
     def __init__(self) -> None:
         self._state: JSON = None
@@ -50,7 +50,7 @@ class StateInMemory:
 
 
 class StateFile:
-    """A state in a file, which is always whole."""
+    """A store that keeps the state in a file. The file is replaced atomically."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -92,9 +92,9 @@ class StateInDatabase:
 
 
 def name_of(link: Link, creation_time: str = "") -> str:
-    """Return the name of a link. It changes with each of its parts.
+    """Return a name for ``link`` that changes if any of its parts changes.
 
-    ``creation_time`` is when its target was made: a target that replaces another begins with nothing.
+    ``creation_time`` is the time when the target was created, so that a new target does not continue an old state.
     """
     renames = {str(group): new for group, new in link.scope.renames.items()}
     parts: list[JSON] = [link.source, link.target, str(link.scope.xid), renames, list(link.authorities)]
@@ -115,14 +115,14 @@ class Repeatable(Protocol):
     """Compares two registries."""
 
     def everything(self) -> None:
-        """Make the target hold what the source holds. Raises what registries raise."""
+        """Make the target equal to the source. Raises the errors of registries."""
 
 
 class Copying(Repeatable, Protocol):
     """Copies over a link."""
 
     def changed(self, hints: Hints) -> None:
-        """Do the same for what ``hints`` tell of. Raises as ``everything``."""
+        """Make the entities in ``hints`` equal to those of the source. Raises like ``everything``."""
 
 
 class Replication:
@@ -151,11 +151,14 @@ class Replication:
         self._looked = time.monotonic()
 
     def everything(self) -> None:
-        """Compare all, and copy what is different. Raises what registries raise."""
+        """Compare all entities, and copy those that differ. Raises the errors of registries."""
         self._copying().everything()
 
     def advance(self) -> bool:
-        """Copy all there is, or a part of what changed since then; whether there is more. Raises as ``everything``."""
+        """Copy everything the first time, and later some of the changes since then. Return True if there may be more.
+
+        Raises like ``everything``.
+        """
         position = self.position
         if position is None or self._has_other_rights():
             # Changes made while everything is read come behind this position, and rights are looked at again.
@@ -182,9 +185,10 @@ class Replication:
         return changes.more
 
     def begin(self) -> None:
-        """Before following: a source with another history than the one that was seen is not the one it was.
+        """Prepare to follow the source. If its history is another one than before, forget the position.
 
-        It ends before the position reached, or has something else there: the source was set up anew, or from a backup.
+        This happens if the source was set up again or restored from a backup. Then its feed ends before the position,
+        or has another change there.
         """
         position = self.position
         self._looked = -RIGHTS_SECONDS
@@ -198,7 +202,7 @@ class Replication:
 
     @property
     def position(self) -> int | None:
-        """The position reached, None before everything has been copied once."""
+        """The position up to which changes were copied, or None before everything has been copied once."""
         state = self._state.load()
         if not isinstance(state, dict) or state.get("link") != self._name:
             return None

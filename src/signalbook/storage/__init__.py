@@ -1,4 +1,4 @@
-"""Rows and documents: one narrow interface, SQLite and PostgreSQL behind it. No domain rules here."""
+"""Storage of entities and documents behind one narrow interface, in SQLite or PostgreSQL. It has no domain rules."""
 
 from signalbook.storage.store import open_store
 

@@ -1,4 +1,4 @@
-"""The audit: a history that only grows, by the number of its entries and by time, and is pruned by age."""
+"""The stored audit log: entries are appended, found by number and time, and pruned by age."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ _LAST_NUMBER: Final = 2**63 - 1
 _FIRST_TIME: Final = datetime.min.replace(tzinfo=UTC)
 _LAST_TIME: Final = datetime.max.replace(tzinfo=UTC)
 _SKEW: Final = timedelta(hours=1)
-"""How far the clocks of servers may be apart: entries have numbers in commit order, and nearly the order of time."""
+"""The largest expected difference between the clocks of servers. Entries are numbered in commit order, which is nearly
+their order of time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """An entry of the audit: ``who`` did one ``action`` on ``xids``, or was refused.
+    """An entry of the audit log: ``who`` did ``action`` on ``xids``, or was refused, as ``outcome`` says.
 
-    ``details`` hold everything else. ``number``, 0 until it is stored, grows in commit order.
+    ``details`` hold everything else. ``number`` grows in commit order; it is 0 until the entry is stored.
     """
 
     time: datetime
@@ -40,10 +41,10 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditQuery:
-    """A selection of audit entries. Empty members and None select all.
+    """A selection of audit entries. Empty members and None select all entries.
 
-    Numbers are between ``after`` and ``before``, both excluded; times from ``since`` on and earlier than ``until``.
-    ``xid`` is a prefix of one of the xids, in upper or lower case.
+    Numbers are between ``after`` and ``before``, both excluded. Times are from ``since`` on and before ``until``.
+    ``xid`` is a prefix of one of the entry's xids, ignoring case.
     """
 
     before: int | None = None
@@ -78,7 +79,8 @@ class AuditStatements:
         self.entries = dialect.page(select(*columns).where(*wanted).order_by(desc(c.number)))
         at_once = select(*columns).where(dialect.member(c.time, "times"), c.outcome == bindparam("outcome"))
         self.at_times = dialect.page(at_once.order_by(desc(c.number)))
-        # What lies beyond these two need not be looked at: it is older, or newer, whatever the clocks say.
+        # Entries outside the numbers that these two find are surely too old or too new, even if the clocks of servers
+        # differ.
         older = select(c.number).where(c.time < bindparam("time"))
         self.older = dialect.page(older.order_by(desc(c.time), desc(c.number)))
         newer = select(c.number).where(c.time >= bindparam("time"))
@@ -90,14 +92,14 @@ class AuditStatements:
 
 
 class AuditReader:
-    """The audit: who did what, and what was refused to whom; no part of the registry."""
+    """Reads the audit log: who did what, and which requests were refused. It is not part of the registry."""
 
     def __init__(self, transaction: SqlTransaction, sql: AuditStatements) -> None:
         self._transaction = transaction
         self._sql = sql
 
     def entries(self, query: AuditQuery, limit: int) -> list[AuditEntry]:
-        """Up to ``limit`` entries, the newest first."""
+        """Return up to ``limit`` entries that match ``query``, the newest first."""
         after, before = query.after, query.before or _LAST_NUMBER
         if query.since is not None:
             after = max(after, self._find_number(self._sql.older, query.since, -_SKEW) or 0)
@@ -118,41 +120,45 @@ class AuditReader:
         ]
 
     def at_times(self, times: Collection[datetime], outcome: str, limit: int) -> list[AuditEntry]:
-        """Up to ``limit`` entries made at exactly these times, the newest first: with what was committed then."""
+        """Return up to ``limit`` entries with this ``outcome`` made at exactly these times, the newest first.
+
+        The time of an entry is that of the change it was committed with.
+        """
         instants = self._transaction.array([microseconds(time) for time in times])
         records = self._transaction.rows(self._sql.at_times, {"times": instants, "outcome": outcome, "limit": limit})
         return [_parse_entry(record) for record in records] if times else []
 
     def _find_number(self, sql: str, time: datetime, skew: timedelta) -> int | None:
-        """The number of the entry that ``sql`` finds at ``time``, ``skew`` away from it; None if there is none."""
+        """Return the number of the entry that ``sql`` finds for ``time`` plus ``skew``, or None if there is no such
+        entry."""
         at = microseconds(time) + skew // timedelta(microseconds=1)
         records = self._transaction.rows(sql, {"time": at, "limit": 1})
         return int(records[0][0]) if records else None
 
 
 class AuditWriter(AuditReader):
-    """The audit in a write transaction. Nothing in it is ever changed."""
+    """Reads and writes the audit log in a write transaction. Entries are never changed."""
 
     def __init__(self, transaction: SqlWriting, sql: AuditStatements) -> None:
         super().__init__(transaction, sql)
         self._writing = transaction
 
     def append(self, entries: Sequence[AuditEntry]) -> None:
-        """Add entries; they get their numbers at the commit, which writes them in one statement."""
+        """Add entries. They get their numbers at the commit, which writes them in one statement."""
         self._writing.check()
         self._writing.pending.audit += [_encode_entry(entry) for entry in entries]
 
     def prune(self, before: datetime, limit: int) -> int:
-        """Remove up to ``limit`` of the oldest entries, those made before then; returns how many."""
+        """Remove up to ``limit`` of the oldest entries made before ``before``. Return their number."""
         return self._writing.run(self._sql.prune, {"time": microseconds(before), "limit": limit})
 
     def finish(self) -> None:
-        """Write what is pending: last work before the commit."""
+        """Write the pending entries before the commit."""
         self._writing.run_bulk(self._sql.append, self._writing.pending.audit)
 
 
 def _encode_entry(entry: AuditEntry) -> dict[str, Any]:
-    # PostgreSQL keeps no NUL, and who made a request may say anything of himself.
+    # Callers choose these texts, and PostgreSQL's text type cannot hold a NUL.
     return {
         "time": microseconds(entry.time),
         "who": entry.who.replace("\0", "\ufffd"),

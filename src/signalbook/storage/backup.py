@@ -1,7 +1,7 @@
-"""Backups: all that a database holds at one instant, as an SQLite file that restores into either kind of database.
+"""Backups: the contents of a database at one instant, as an SQLite file that can be restored into SQLite or PostgreSQL.
 
-Rows are copied, not pages: so a backup of PostgreSQL is the same file as one of SQLite, and moves a registry from one
-to the other. The file says what is in it, with a digest of each table (docs/decisions/020-storage.md).
+Rows are copied, not pages. So a backup of PostgreSQL is the same file as a backup of SQLite, and can move a registry
+from one to the other. The file lists its contents with a digest of each table (docs/decisions/020-storage.md).
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from signalbook.storage.sqlite import SQLite
 from signalbook.storage.store import WriteTransaction, ensure_current, find_dialect, migrate, schema_revision, writing
 
 Progress = Callable[[str, int], None]
-"""Gets the name of a table, and how many of its rows are done."""
+"""A callback that gets the name of a table and the number of its rows that are done."""
 
 _PROGRESS_ROWS: Final = 5000
 _LEFT_OUT: Final = ("sqlite_", "index_", "sessions")
-"""How names of tables begin that are made of others (the index is made again, by whoever opens the database), or must
-not come back: a session that was ended since would hold again."""
+"""Prefixes of table names that are not backed up. ``sqlite_`` and ``index_`` tables are derived: whoever opens the
+database builds the index again. Sessions are left out, because a restored session might have been ended since."""
 _UNCOUNTED: Final = ("counters",)
-"""Tables that have rows in an empty database."""
+"""Tables that have rows even in an empty database."""
 
 
 class BackupError(StorageError):
-    """A backup that cannot be made, read or restored; the message says why and what to do."""
+    """A backup cannot be made, read or restored. The message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableContents:
-    """The number of ``rows`` of a table, and the SHA-256 of them as JSON lines in the order of their keys."""
+    """The number of ``rows`` in a table, and the SHA-256 of the rows as JSON lines in the order of their keys."""
 
     rows: int
     sha256: str
@@ -54,7 +54,8 @@ class TableContents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """The description of a backup: its ``database`` with the schema ``revision``, and its ``tables``."""
+    """The description of a backup: the ``database`` it was made of, its schema ``revision``, and its ``tables`` by
+    name."""
 
     created: datetime
     database: str
@@ -64,7 +65,7 @@ class Backup:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table of a backup; ``key`` is what its rows are ordered by."""
+    """A table of a backup. Its rows are ordered by the columns in ``key``."""
 
     name: str
     columns: tuple[str, ...]
@@ -72,15 +73,16 @@ class _Table:
 
     @property
     def query(self) -> str:
-        """The query for all rows, in SQL that either database understands."""
+        """The query for all rows, in SQL that both SQLite and PostgreSQL understand."""
         return f"SELECT {_quote_names(self.columns)} FROM {_quote_names([self.name])} ORDER BY {_quote_names(self.key)}"  # noqa: S608
 
 
 def back_up(url: str, path: Path, *, timeout: float, progress: Progress = lambda *_: None) -> Backup:
-    """Write all that is committed in the database at ``url`` now to a new file, while others read and write there.
+    """Write everything committed in the database at ``url`` to the new file ``path``, while others read and write
+    there.
 
-    The database stays as it is, also if it was written by an older program. The file is there when it is complete
-    and was read back, for its owner only. Raises ``StorageError``, ``OSError``.
+    The database is not changed, even if an older program wrote it. The file appears only when it is complete and was
+    verified, readable by its owner only. ``timeout`` is in seconds. Raises ``StorageError``, ``OSError``.
     """
     if path.exists():
         raise BackupError(f"{path} is there already: name another file")
@@ -99,7 +101,7 @@ def back_up(url: str, path: Path, *, timeout: float, progress: Progress = lambda
 
 
 def verify(path: Path, *, progress: Progress = lambda *_: None) -> Backup:
-    """Read a whole backup and return its description. Raises ``BackupError`` if it is damaged."""
+    """Read a whole backup and return its description. Raises ``BackupError`` if it is missing or damaged."""
     if not path.is_file():
         raise BackupError(f"there is no backup at {path}")
     try:
@@ -129,10 +131,11 @@ def restore(
     progress: Progress = lambda *_: None,
     restored: Callable[[WriteTransaction], None] = lambda _: None,
 ) -> Backup:
-    """Put a backup into the empty database at ``url``: all of it or nothing. A backup of an older schema is migrated.
+    """Restore a backup into the empty database at ``url``, completely or not at all. A backup of an older schema is
+    migrated.
 
-    ``replace`` deletes what the database holds; no server may run on it then. ``restored`` writes in the same
-    transaction. Raises ``StorageError``, ``OSError``.
+    ``replace`` deletes the current contents of the database; no server may run on it then. ``restored`` is called with
+    the write transaction before the commit. Raises ``StorageError``, ``OSError``.
     """
     backup = verify(path, progress=progress)
     if backup.revision > REVISION:
@@ -141,7 +144,7 @@ def restore(
         )
     target = find_dialect(url, timeout)
     try:
-        # Before it is migrated: what is refused stays as it was.
+        # Check before migrating, so that a database that is not empty stays as it was.
         if not replace and schema_revision(target) is not None:
             with closing(target.connect()) as connection:
                 _require_empty(target, connection, ("entities",))
@@ -163,7 +166,7 @@ def _copy_out(source: Dialect, file: Path, progress: Progress) -> None:
         raise BackupError(
             f"{source.where}: its schema is {revision}, this program supports {REVISION} at most: update the program"
         )
-    # A backup that did not get finished is of no use: nothing has to be safe on disk before the end.
+    # An unfinished backup is useless, so nothing has to be safe on disk before the end.
     target = SQLite(file, timeout=1.0, synchronous="off")
     migrate(target, revision)
     with closing(target.connect()) as connection, closing(source.connect()) as reading:
@@ -183,7 +186,7 @@ def _copy_out(source: Dialect, file: Path, progress: Progress) -> None:
 
 
 def _publish(file: Path, path: Path) -> None:
-    """Give a complete file its name, when it is safe on disk."""
+    """Sync a complete file to disk and rename it to ``path``."""
     file.chmod(0o600)
     _sync(file)
     file.rename(path)
@@ -200,7 +203,7 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def _open_migrated(path: Path, backup: Backup) -> Iterator[Path]:
-    """The backup with this program's schema; a copy, where it has an older one."""
+    """Yield the path of the backup with this program's schema: ``path`` itself, or a migrated temporary copy."""
     if backup.revision == REVISION:
         yield path
         return
@@ -253,7 +256,7 @@ def _read_manifest(connection: sqlite3.Connection, path: Path) -> Backup:
 
 
 def _list_tables(connection: Any) -> list[_Table]:
-    """Return the tables of a backup, but for those that say what it is, and what is made of others."""
+    """Return the tables to back up: all except the manifest, Alembic's table and those in ``_LEFT_OUT``."""
     records = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
     names = [
         name for (name,) in records if name not in ("alembic_version", "backup") and not name.startswith(_LEFT_OUT)
@@ -273,7 +276,7 @@ def _quote_names(names: Iterable[str]) -> str:
 
 
 class _Digest:
-    """Passes rows on, as SQLite has them, and takes their digest."""
+    """Iterates over rows, with values as SQLite stores them, and computes their digest."""
 
     def __init__(self, table: str, rows: Iterable[tuple[Any, ...]], progress: Progress) -> None:
         self._table, self._rows, self._progress = table, rows, progress
@@ -291,5 +294,5 @@ class _Digest:
             yield row
 
     def contents(self) -> TableContents:
-        """Return the number and digest of the rows passed on."""
+        """Return the number and digest of the rows iterated so far."""
         return TableContents(rows=self._count, sha256=self._sha256.hexdigest())

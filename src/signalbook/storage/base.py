@@ -1,4 +1,4 @@
-"""Entities as they are stored, how they are asked for, and the errors of the store."""
+"""Stored entities, the interface that reads them, and the errors of the store."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
 
 Part: TypeAlias = Literal["own", "shown", "default"]
-"""A row of a step: the entity's own; of a Resource the one whose meta and Versions it shows, or its default Version."""
+"""Which row of a step is meant: the entity's own row, the row of the Resource whose meta and Versions it shows (its
+cross reference's target), or the row of its default Version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """A test of one column of one step's row.
+    """A test of one column in the row of step number ``step``; ``part`` says which of the step's rows.
 
-    ``relation`` is one of ``= < <= > >=`` with one value, or ``contains``: the text has one of ``values`` in it,
-    whatever their case. A text with characters whose lower case is ASCII and which are not contains everything.
-    ``default`` has no value: the folded id is that of the default Version of the Resource on the way.
+    ``relation`` is one of ``= < <= > >=`` with one value, or ``contains``: the text contains one of ``values``,
+    ignoring case. ``contains`` is also true of texts with non-ASCII characters whose lower case is ASCII, because the
+    database folds ASCII only. ``default`` has no value: it tests that the entity is the default Version of the Resource
+    above it.
     """
 
     step: int
@@ -35,12 +37,13 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Steps from the entity with key ``parent`` through the collections ``types``.
+    """A query that descends from the entity with key ``parent`` through the nested collections ``types``, one per step.
 
-    Step number ``resource``, that of Resources if it is on the way, follows cross references, one hop: what lies
-    beneath is the target's. ``rows`` are the steps whose rows are wanted, of a Resource its target and default Version
-    too; ``attributes`` those of which no more is wanted, of a Resource its default Version's. A way comes back if it
-    passes all tests of one of ``alternatives``. ``after`` is an id of the first step to start behind.
+    ``resource`` is the number of the step that selects Resources, None if no step does. At this step a cross reference
+    is followed once, so the next steps are below its target. ``rows`` are the steps whose rows are returned, for a
+    Resource also its target and default Version. ``attributes`` are the steps of which only attributes are returned,
+    for a Resource those of its default Version. A path of entities is returned if it passes all tests of at least one
+    of ``alternatives``. ``after`` is an id: entities of the first step up to it are skipped.
     """
 
     parent: int
@@ -53,9 +56,10 @@ class Selection:
 
 
 class StorageError(SignalbookError):
-    """The store cannot do its work (no connection, full disk, damaged file); the message says what to do.
+    """The store cannot do its work (no connection, full disk, damaged file). The message says what to do.
 
-    ``shown`` is as much of it as clients may know: neither which database it is nor what its driver says.
+    ``shown`` is the part of the message that clients may see. It contains neither the database's address nor the
+    driver's message.
     """
 
     def __init__(self, shown: str, *, where: str = "", cause: str = "") -> None:
@@ -65,11 +69,12 @@ class StorageError(SignalbookError):
 
 
 class StorageUnavailable(StorageError):
-    """The database is away: it does not run, cannot be reached, or takes no connections. It may be back soon."""
+    """The database is unavailable: it is not running, cannot be reached, or accepts no connections. It may be back
+    soon."""
 
 
 class StorageFull(StorageError):
-    """The disk is full. What is stored can be read; writes work again as soon as there is room."""
+    """The disk is full. Reading still works; writing works again as soon as there is room."""
 
 
 class StorageBusy(StorageError):
@@ -79,12 +84,12 @@ class StorageBusy(StorageError):
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """An entity: the Registry, a Group, a Resource (with its meta) or a Version.
 
-    ``attributes`` are the client-settable ones beyond the columns here. Of a Resource, ``epoch``, ``createdat``,
-    ``modifiedat`` and ``attributes`` are its meta's (core R38, R56); the default Version is a pointer, its view is
-    computed. ``key`` and ``parent`` are storage keys; 0 as ``parent`` is the Registry's. ``rank`` is a text that puts a
-    Version in its place among its siblings, compared by code point, before their ids do; ``settled`` names the rules by
-    which a Resource's Versions have their ranks and ancestors; ``uri`` is a digest by which a Version is found from
-    anywhere; ``schemaid`` is the number that its content has in its Group. All four are the engine's to choose.
+    ``attributes`` are the client-settable attributes that have no column here. For a Resource, ``epoch``,
+    ``createdat``, ``modifiedat`` and ``attributes`` are those of its meta (core R38, R56), and ``defaultversionid``
+    points to its default Version. ``key`` and ``parent`` are storage keys; the Registry's ``parent`` is 0. Versions of
+    one Resource are ordered by ``rank``, compared by code point, then by id. ``settled`` names the rules by which a
+    Resource's Versions got their ranks and ancestors. ``uri`` is a digest by which a Version is found from anywhere.
+    ``schemaid`` is the number of the Version's content in its Group. The engine chooses the last four.
     """
 
     key: int
@@ -109,51 +114,55 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def default_version(self) -> Xid:
-        """The default Version of a Resource that has one."""
+        """The xid of the default Version of a Resource, which must have a default Version."""
         return self.xid / "versions" / (self.defaultversionid or "")
 
 
 class Hit(Protocol):
-    """A step on the way to a selected entity. Its rows are present if requested, and decoded on first use."""
+    """One entity on the path to a selected entity. Its rows are present if requested, and decoded on first use."""
 
     key: int
     folded: str
-    """The folded id."""
+    """The id in lower case."""
 
     @property
     def xref(self) -> Xid | None:
-        """The xid that a Resource refers to, whether it exists or not."""
+        """The xid that a Resource refers to, whether that entity exists or not; None without a cross reference."""
 
     @property
     def row(self) -> Row | None:
-        """The entity's own row; None if rows were not wanted."""
+        """The entity's own row; None if the rows of this step were not requested."""
 
     @property
     def target(self) -> Row | None:
-        """The Resource that a Resource refers to."""
+        """The row of the Resource that this Resource refers to; None if there is no such Resource or it was not
+        requested."""
 
     @property
     def default(self) -> Row | None:
-        """The default Version of what a Resource shows."""
+        """The default Version of the Resource that is shown: the cross reference's target, if any, else the Resource
+        itself."""
 
     def attribute(self, part: Part, name: str) -> JSON:
-        """Return one attribute of a row at a hundredth of the row's cost, or None. ``part`` is own or default."""
+        """Return one attribute, or None if it is absent. Much cheaper than decoding the row. ``part`` is own or
+        default."""
 
 
 LAST: Final = "\x7f"
-"""Behind all ids; put behind one, behind all that begin with it."""
+"""Sorts after all ids. Appended to an id, it sorts after all ids that begin with that id."""
 BEHIND: Final = "!"
-"""Put behind an id, behind it and before all that begin with it."""
+"""Appended to an id, it sorts after that id and before all longer ids that begin with it."""
 
 
 class Reader(Protocol):
-    """Entities and their documents. Collections given may be of any size: each call is a fixed number of statements."""
+    """Reads entities and their documents. Collection arguments may have any size: each call runs a fixed number of
+    statements."""
 
     def get(self, xid: Xid) -> Row | None:
-        """The entity at exactly this xid (case-sensitive), or None."""
+        """Return the entity at exactly this xid (case-sensitive), or None."""
 
     def get_many(self, xids: Collection[Xid]) -> dict[Xid, Row]:
-        """The entities that exist among ``xids``."""
+        """Return the entities that exist among ``xids``, by xid."""
 
     def children(
         self,
@@ -164,85 +173,98 @@ class Reader(Protocol):
         after: str | None = None,
         limit: int | None = None,
     ) -> Iterator[Row]:
-        """Rows below ``parents``, ordered by parent, type, folded id; of one plural ``type`` if given.
+        """Return the rows below ``parents``, ordered by parent, type and folded id; only rows of the plural ``type`` if
+        given.
 
-        ``ids`` keeps only these ids, compared case-insensitively; ``limit`` bounds the rows; ``after`` starts behind
-        this id, there or not, in any case (keyset paging; for one parent and one type only, else ``ValueError``).
-        Memory is bounded by a batch of 1000 rows: the first one is read by this call, the others while iterating, so a
-        writer that changes what it iterates over may meet either state beyond the first batch. Ends with its
-        transaction.
+        ``ids`` keeps only these ids, ignoring case. ``limit`` bounds the number of rows. ``after`` skips ids up to this
+        one, ignoring case, whether it exists or not (keyset paging; for one parent and one type only, else
+        ``ValueError``). Memory is bounded by a batch of 1000 rows: this call reads the first batch, the iteration reads
+        the others. If a writer changes rows while it iterates over them, later batches may or may not contain the
+        changes. The iterator ends with its transaction.
         """
 
     def is_vacant(self, parent: int, type: str, id: str) -> bool:
-        """Return True if nothing below ``parent`` of this plural ``type`` has this id, in any case."""
+        """Return True if nothing below ``parent`` of this plural ``type`` has this id, ignoring case."""
 
     def preceding(self, parent: int, type: str, limit: int, *, upto: str | None = None) -> list[Row]:
-        """Up to ``limit`` rows of one type below ``parent``, by falling ids, from the last or from ``upto`` on.
+        """Return up to ``limit`` rows of one type below ``parent`` by descending ids, starting at the last id or at
+        ``upto``.
 
-        ``upto`` is an id, there or not, in any case.
+        ``upto`` is included, compared ignoring case, and need not exist.
         """
 
     def by_key(self, keys: Collection[int]) -> Iterator[Row]:
-        """The entities that exist among these keys, by parent, type and folded id; a batch of 1000 in memory."""
+        """Return the entities that exist among ``keys``, by parent, type and folded id. At most 1000 rows are in
+        memory."""
 
     def select(self, selection: Selection) -> Iterator[tuple[Hit, ...]]:
-        """The ways of ``selection``, each a hit per step, in the order of their folded ids.
+        """Return the paths that match ``selection``, each a tuple with one hit per step, in the order of their folded
+        ids.
 
-        Memory is bounded by a batch of 1000 ways. Ends with its transaction.
+        Memory is bounded by a batch of 1000 paths. The iterator ends with its transaction.
         """
 
     def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
-        """Number of children per (parent key, type); pairs without children are absent. Kept, not counted."""
+        """Return the stored number of children by (parent key, type). Pairs without children are absent."""
 
     def referrers(self, targets: Collection[Xid]) -> list[Row]:
-        """Resources whose xref is one of ``targets``."""
+        """Return the Resources whose xref is one of ``targets``."""
 
     def newest(self, parent: int, limit: int) -> list[Row]:
-        """The Versions below ``parent`` with the highest ranks, then ids, falling."""
+        """Return up to ``limit`` Versions below ``parent``, by descending rank, then descending id."""
 
     def leaves(self, parent: int, limit: int, *, above: tuple[str, str] = ("", "")) -> list[Row]:
-        """Return Versions like ``newest``, but only those that are no other's ancestor, after the place ``above``.
+        """Return Versions like ``newest``, but only those that are no other Version's ancestor and come after
+        ``above``.
 
-        ``above`` is (rank, id). The cost is the number of Versions from the newest one to the last result, or to that
-        place.
+        ``above`` is (rank, id). The cost is the number of Versions from the newest one down to the last result, or down
+        to ``above``.
         """
 
     def neighbours(self, parent: int, rank: str, id: str, limit: int) -> tuple[list[Row], list[Row]]:
-        """Up to ``limit`` Versions before and behind this place in the order of ranks, then ids; the nearest first."""
+        """Return up to ``limit`` Versions before and up to ``limit`` after this place in the order of rank, then id.
+
+        Both lists have the nearest Version first.
+        """
 
     def derived(self, parent: int, ancestors: Collection[str]) -> list[Row]:
-        """Versions below ``parent`` whose ancestor is another one, one of ``ancestors``; by id."""
+        """Return the Versions below ``parent`` whose ancestor is one of ``ancestors`` and not the Version itself, by
+        id."""
 
     def ancestors(self, keys: Collection[int]) -> set[int]:
         """Return the Versions among ``keys`` that are an ancestor of a sibling outside ``keys``."""
 
     def named(self, uris: Collection[str], limit: int) -> list[Row]:
-        """Up to ``limit`` Versions with one of these ``uris``: by these, then those stored first."""
+        """Return up to ``limit`` Versions with one of these ``uris``, ordered by uri, then by age, the oldest first."""
 
     def schemas(
         self, group: int, *, first: str = "", last: str = LAST, offset: int = 0, limit: int
     ) -> list[tuple[str, str]]:
-        """Ids of the schemas below ``group`` whose default Version has a number, by folded ids, from ``first`` to
-        before ``last``; each with the attributes of that Version, as JSON. What is passed over is walked by index."""
+        """Return up to ``limit`` schemas below ``group`` whose default Version has a number, by folded id.
+
+        Each is (id, attributes of the default Version as JSON). ``first`` is the lowest id included, ``last`` the
+        lowest id excluded. ``offset`` rows are skipped, at the cost of walking through them in the index.
+        """
 
     def count_schemas(self, group: int) -> int:
-        """The number of these, which are counted."""
+        """Return the number of schemas below ``group`` whose default Version has a number. The query counts them."""
 
     def numbered(self, group: Xid, schemaid: int, limit: int, after: str = "") -> list[Row]:
-        """Up to ``limit`` Versions below ``group`` with this number, by xid, behind the xid ``after``."""
+        """Return up to ``limit`` Versions below ``group`` with the number ``schemaid``, by xid, after the xid
+        ``after``."""
 
     def holders(self, parent: int, document: str, limit: int) -> list[Row]:
-        """Up to ``limit`` Versions below ``parent`` whose document has this digest, those stored first."""
+        """Return up to ``limit`` Versions below ``parent`` whose document has this digest, those stored first."""
 
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
-        """Exact bytes by digest."""
+        """Return the exact bytes of the stored documents among ``digests``, by digest."""
 
     def last_numbers(self, xids: Collection[Xid]) -> dict[Xid, int]:
-        """Return the numbers that ``keep_numbers`` stored for these Resources, whatever the case of their ids."""
+        """Return the numbers that ``keep_numbers`` stored for these Resources, ignoring the case of their ids."""
 
 
 class DuplicateId(StorageError):
-    """Two siblings whose ids differ in case only, or not at all."""
+    """Two siblings have ids that are equal or differ in case only."""
 
     def __init__(self, xid: Xid) -> None:
         super().__init__(f"{xid.parent} already has an entity with the id {xid.id!r} (upper and lower case are one)")

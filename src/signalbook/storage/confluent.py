@@ -1,8 +1,8 @@
 """Schema ids, soft-deleted Versions and settings of subjects, for the Confluent-compatible API (decision 145).
 
-A content gets one number in each Group, from 1 on, and keeps it. Claims, by which numbers of other registries are
-kept, may give it more, and may give a number that no Version has any more to another content. Groups are named by their
-folded ids.
+Each content gets one number in each Group, from 1 on, and keeps it. Clients that import schemas can claim numbers: a
+claim may give a content another number, and may reassign a number that no Version uses any more. Groups are named by
+their folded ids.
 """
 
 from __future__ import annotations
@@ -30,25 +30,26 @@ from signalbook.storage.transaction import SqlTransaction, SqlWriting
 from signalbook.values import JSONObject
 
 MOST: Final = 2**31 - 1
-"""The highest number: those in records have four bytes, and clients in Java take them as signed."""
+"""The highest number. Message headers have four bytes for the number, and Java clients read them as signed."""
 SettingKind: TypeAlias = Literal["config", "mode", "reference", "association"]
 _BEHIND_ALL: Final = "g"
-"""Behind any hexadecimal digit."""
+"""Sorts after any hexadecimal digit."""
 
 
 class NoIdLeft(SignalbookError):
-    """A Group has given all the numbers there are."""
+    """A Group has no free number left."""
 
 
 class IdTaken(SignalbookError):
-    """Somebody claimed a number that another content has, or that is no valid id."""
+    """A client claimed a number that another content has, or that is not a valid id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftDeleted:
-    """A Version that is deleted for everybody but who asks for it: what it was, when it went, and its document.
+    """A soft-deleted Version: only requests that ask for deleted Versions see it.
 
-    ``schema`` is the id of its Resource, ``group`` the folded one of its Group.
+    ``schema`` is the id of its Resource, ``group`` the folded id of its Group. ``attributes`` and ``document`` are
+    those that it had when it was deleted at ``deletedat``.
     """
 
     group: str
@@ -122,78 +123,81 @@ class ConfluentStatements:
 
 
 class ConfluentReader:
-    """Numbers of contents, soft deletions, and settings of subjects."""
+    """Reads the numbers of contents, soft-deleted Versions, and settings of subjects."""
 
     def __init__(self, transaction: SqlTransaction, sql: ConfluentStatements) -> None:
         self._transaction = transaction
         self._sql = sql
 
     def ids(self, group: str, contents: Collection[str]) -> dict[str, int]:
-        """The numbers of those ``contents`` that have one in a Group: the lowest of several."""
+        """Return the number of each of ``contents`` in a Group; the lowest if there are several. Contents without a
+        number are absent."""
         if not contents:
             return {}
         parameters = {"group": group, "contents": self._transaction.array(list(contents))}
         return dict(self._transaction.rows(self._sql.ids, parameters))
 
     def all_ids(self, group: str, content: str) -> list[int]:
-        """Return all numbers that a content has in a Group, in order."""
+        """Return all numbers that a content has in a Group, in ascending order."""
         return [number for (number,) in self._transaction.rows(self._sql.all_ids, {"group": group, "content": content})]
 
     def content(self, group: str, id: int) -> str | None:
-        """Return the content that has a number in a Group."""
+        """Return the content that has the number ``id`` in a Group, or None."""
         records = self._transaction.rows(self._sql.content, {"group": group, "id": id})
         return str(records[0][0]) if records else None
 
     def places(self, beginning: str, limit: int = 1000) -> list[tuple[str, int]]:
-        """Group and number of the contents whose digests have this ``beginning``, in hexadecimal digits."""
+        """Return (group, number) of up to ``limit`` contents whose hexadecimal digest starts with ``beginning``."""
         parameters = {"first": beginning, "last": beginning + _BEHIND_ALL, "limit": limit}
         return [(group, number) for group, number in self._transaction.rows(self._sql.places, parameters)]
 
     def highest(self, group: str) -> int:
-        """The highest number given in a Group, 0 if there is none."""
+        """Return the highest number assigned in a Group, or 0 if there is none."""
         return int(self._transaction.rows(self._sql.highest, {"group": group})[0][0])
 
     def soft_deleted(self, groups: Collection[str], schemas: Collection[str]) -> list[SoftDeleted]:
-        """Return the softly deleted Versions of these schemas in these Groups, by number."""
+        """Return the soft-deleted Versions of these schemas in these Groups, by Version number."""
         array = self._transaction.array
         return self._read_gone(
             self._sql.gone_of_schemas, {"groups": array(list(groups)), "schemas": array(list(schemas))}
         )
 
     def soft_deleted_of(self, group: str, after: str, limit: int) -> list[SoftDeleted]:
-        """Up to ``limit`` Versions of a Group's schemas behind the id ``after``, by schema and number."""
+        """Return up to ``limit`` soft-deleted Versions of a Group with schema ids after ``after``, by schema and
+        number."""
         return self._read_gone(self._sql.gone_of_group, {"group": group, "after": after, "limit": limit})
 
     def soft_deleted_with(self, group: str, id: int, limit: int = 1000) -> list[SoftDeleted]:
-        """Up to ``limit`` Versions with a number, by schema and Version."""
+        """Return up to ``limit`` soft-deleted Versions of a Group with the number ``id``, by schema and Version."""
         return self._read_gone(self._sql.gone_with_id, {"group": group, "id": id, "limit": limit})
 
     def setting(self, kind: SettingKind, scope: str) -> JSONObject | None:
-        """Return the setting of the registry (scope ""), a context or a subject, or None."""
+        """Return the setting of ``scope``: the registry (""), a context or a subject. None if there is no setting."""
         records = self._transaction.rows(self._sql.setting, {"kind": kind, "scope": scope})
         return load_json(records[0][0]) if records else None
 
     def in_force(self, scopes: Collection[str]) -> dict[tuple[str, str], JSONObject]:
-        """The configs and modes of these scopes, by kind and scope."""
+        """Return the configs and modes stored for these scopes, by (kind, scope)."""
         records = self._transaction.rows(self._sql.in_force, {"scopes": self._transaction.array(list(scopes))})
         return {(kind, scope): load_json(value) for kind, scope, value in records}
 
     def settings(self, kind: SettingKind, after: str, limit: int) -> dict[str, JSONObject]:
-        """Up to ``limit`` settings by scope, behind the scope ``after``."""
+        """Return up to ``limit`` settings of one kind, by scope, starting after the scope ``after``."""
         records = self._transaction.rows(self._sql.settings, {"kind": kind, "after": after, "limit": limit})
         return {scope: load_json(value) for scope, value in records}
 
     def following(self, kind: SettingKind, scopes: Collection[str]) -> list[JSONObject]:
-        """Return the first setting behind each of these scopes, read all at once."""
+        """Return, for each of ``scopes``, the first stored setting after it. One query reads all."""
         parameters = {"kind": kind, "scopes": self._transaction.array(list(scopes))}
         return [load_json(value) for (value,) in self._transaction.rows(self._sql.following, parameters)]
 
     def soft_deleted_usage(self, group: str) -> tuple[int, int]:
-        """Return the number of Versions of a Group that are softly deleted, and the bytes of their documents."""
+        """Return the number of soft-deleted Versions of a Group, and the total bytes of their documents."""
         return self._read_usage(self._sql.gone_usage, {"group": group})
 
     def settings_usage(self, kind: SettingKind, first: str, last: str) -> tuple[int, int]:
-        """Return the number and the characters of the settings with scopes from ``first`` up to before ``last``."""
+        """Return the number and the total characters of the settings with scopes from ``first`` up to, excluding,
+        ``last``."""
         return self._read_usage(self._sql.settings_usage, {"kind": kind, "first": first, "last": last})
 
     def _read_usage(self, sql: str, parameters: Mapping[str, Any]) -> tuple[int, int]:
@@ -218,23 +222,25 @@ class ConfluentReader:
 
 
 class ConfluentWriter(ConfluentReader):
-    """The same in a write transaction. Writers take turns: nobody else gives numbers meanwhile."""
+    """Reads and writes in a write transaction. Only one writer runs at a time, so no other writer assigns numbers."""
 
     def __init__(self, transaction: SqlWriting, sql: ConfluentStatements) -> None:
         super().__init__(transaction, sql)
         self._writing = transaction
-        # The last ones given, also by parts that were undone: those are skipped.
+        # The highest number by Group. Numbers of writes that were undone are skipped, not used again.
         self._last: dict[str, int] = {}
-        # The numbers that are free, from where this transaction has to search for them.
+        # Free numbers by Group, for Groups in which this transaction has to search for gaps.
         self._free: dict[str, Iterator[int]] = {}
-        # Those of each content that were given or claimed, the last one at the end; layers know which are still valid.
+        # Numbers assigned or claimed by (Group, content), the latest last. The transaction's layers say which are still
+        # valid.
         self._numbers: dict[tuple[str, str], list[int]] = {}
         self._used: set[tuple[str, int]] = set()
 
     def ids(self, group: str, contents: Collection[str]) -> dict[str, int]:
         """Return the number of each content, as ``ConfluentReader.ids``, including the numbers of this transaction.
 
-        If a content has several numbers, the number that was claimed last counts."""
+        If a content has several numbers, the number that was claimed last is returned.
+        """
         numbers_by_content = {
             content: numbers[-1] for content in contents if (numbers := self._list_claimed(group, content))
         }
@@ -247,16 +253,18 @@ class ConfluentWriter(ConfluentReader):
         return numbers_by_content
 
     def all_ids(self, group: str, content: str) -> list[int]:
-        """Return the same, with the numbers of this transaction."""
+        """Return all numbers that a content has in a Group, in ascending order, including the numbers of this
+        transaction."""
         stored = [number for number in super().all_ids(group, content) if self._is_still(group, number, content)]
         return sorted({*stored, *self._list_claimed(group, content)})
 
     def content(self, group: str, id: int) -> str | None:
-        """Return the same, with the numbers of this transaction."""
+        """Return the content that has the number ``id`` in a Group, including the numbers of this
+        transaction, or None."""
         return self._find_claimant(group, id) or super().content(group, id)
 
     def _find_claimant(self, group: str, id: int) -> str | None:
-        """Return the content that got a number in this transaction."""
+        """Return the content that got the number ``id`` in this transaction, or None."""
         layers = reversed(self._writing.layers)
         return next((layer.schemaids[group, id] for layer in layers if (group, id) in layer.schemaids), None)
 
@@ -265,11 +273,12 @@ class ConfluentWriter(ConfluentReader):
         return [number for number in numbers if self._find_claimant(group, number) == content]
 
     def _is_still(self, group: str, id: int, content: str) -> bool:
-        """Return True unless a stored number of a content went to another one in this transaction."""
+        """Return True unless this transaction gave the stored number of ``content`` to another content."""
         return self._find_claimant(group, id) in (None, content)
 
     def give(self, group: str, contents: Sequence[str]) -> dict[str, int]:
-        """The numbers of ``contents`` in a Group; those that have none yet get the next ones, in this order."""
+        """Return the numbers of ``contents`` in a Group. Contents without a number get the next free numbers, in this
+        order."""
         ids = self.ids(group, contents)
         fresh = [content for content in dict.fromkeys(contents) if content not in ids]
         if fresh:
@@ -279,9 +288,10 @@ class ConfluentWriter(ConfluentReader):
         return ids
 
     def claim(self, group: str, content: str, id: int, *, is_free: bool = False) -> None:
-        """Give a content this number, which it gets from ``give`` in this transaction, whatever others it has.
+        """Assign the number ``id`` to a content. ``give`` then returns this number in this transaction, even if there
+        are others.
 
-        ``is_free`` says that no Version has the number. Raises ``IdTaken``.
+        ``is_free`` means that no Version has the number, so it may be reassigned. Raises ``IdTaken``.
         """
         if not 0 < id <= MOST:
             raise IdTaken(f"{id} can be no id: ids are numbers from 1 to {MOST}")
@@ -291,7 +301,7 @@ class ConfluentWriter(ConfluentReader):
         self._take(group, {content: id})
 
     def _choose_next(self, group: str, count: int) -> Sequence[int]:
-        """Return the numbers behind the last one given; where a claim has taken the end, others that are free.
+        """Return ``count`` numbers after the highest one; if claims leave no room there, return free numbers from gaps.
 
         Raises ``NoIdLeft``.
         """
@@ -304,10 +314,10 @@ class ConfluentWriter(ConfluentReader):
         return numbers
 
     def _find_free_numbers(self, group: str) -> Iterator[int]:
-        """Yield the free numbers, gap by gap from the highest one down.
+        """Yield the free numbers, starting with the gap nearest to the highest number, and ascending within a gap.
 
-        A claimed number near the end has a gap below it that begins behind the numbers given in order. So the first
-        query finds where to go on, however many numbers there are.
+        A claimed number near the end has below it a gap that starts after the numbers that were assigned in order. So
+        the first query finds where to continue, however many numbers there are.
         """
         below = MOST
         while below:
@@ -331,7 +341,7 @@ class ConfluentWriter(ConfluentReader):
         self._last[group] = max(self._last[group], *new_ids.values())
 
     def put_soft_deleted(self, versions: Sequence[SoftDeleted]) -> None:
-        """Keep Versions that go; one kept before with the same number is replaced."""
+        """Store soft-deleted Versions. A stored Version with the same number is replaced."""
         self._writing.pending.touched = True
         self._writing.run_bulk(
             self._sql.put_gone,
@@ -350,24 +360,25 @@ class ConfluentWriter(ConfluentReader):
         )
 
     def drop_soft_deleted(self, group: str, schema: str, versions: Collection[int]) -> None:
-        """Keep these Versions of a schema no longer."""
+        """Remove these soft-deleted Versions of a schema."""
         self._writing.pending.touched = True
         parameters = {"group": group, "schema": schema, "versions": self._writing.array(versions)}
         self._writing.run(self._sql.drop_gone, parameters)
 
     def put_setting(self, kind: SettingKind, scope: str, value: JSONObject | None) -> None:
-        """Set (or with None remove) something for the registry, a context or a subject."""
+        """Store a setting for the registry (scope ""), a context or a subject. The value None removes the setting."""
         self.put_settings(kind, {scope: value})
 
     def put_settings(self, kind: SettingKind, values: Mapping[str, JSONObject | None]) -> None:
-        """The same by scope."""
+        """Store several settings of one kind by scope. The value None removes a setting."""
         gone = [{"kind": kind, "scope": scope} for scope, value in values.items() if value is None]
         stored = [
             {"kind": kind, "scope": scope, "value": dump_text(value)}
             for scope, value in values.items()
             if value is not None
         ]
-        # A statement has the rows of the transaction written before it, which else are written together with others'.
+        # Running a statement first writes this part's pending rows, which are otherwise written together with other
+        # parts' rows. So run none for an empty list.
         if gone:
             self._writing.run_many(self._sql.drop_setting, gone)
         if stored:
@@ -375,7 +386,7 @@ class ConfluentWriter(ConfluentReader):
         self._writing.pending.touched |= bool(values)
 
     def finish(self) -> None:
-        """Last work before the commit: write the numbers given."""
+        """Write the assigned numbers before the commit."""
         new_ids = self._writing.layers[0].schemaids
         rows = [{"group": group, "content": content, "id": number} for (group, number), content in new_ids.items()]
         self._writing.run_bulk(self._sql.add, rows)

@@ -1,4 +1,4 @@
-"""What differs between databases; everything else in this package is written once."""
+"""The differences between databases. Everything else in this package is written once for all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DriverCursor(Protocol):
 
     @property
     def rowcount(self) -> int:
-        """Rows the last statement touched; of ``executemany`` the sum."""
+        """The number of rows that the last statement affected; after ``executemany`` the sum."""
 
     def executemany(self, sql: str, parameters: Any, /) -> object:
         """Run ``sql`` once per set of parameters."""
@@ -36,114 +36,121 @@ class DriverConnection(Protocol):
         """Run one statement."""
 
     def cursor(self) -> DriverCursor:
-        """A new cursor."""
+        """Return a new cursor."""
 
     def rollback(self) -> None:
-        """End the transaction, if one is open, without a trace."""
+        """Roll back the transaction, if one is open."""
 
     def close(self) -> None:
-        """Give the connection back to the operating system."""
+        """Close the connection."""
 
 
 class Dialect(Protocol):
     """A kind of database at one place: the base class of each dialect."""
 
     begin_read: ClassVar[str]
-    """Opens a transaction that sees the store at one instant."""
+    """SQL that opens a read transaction, which sees the store at one instant."""
     begin_write: str
-    """Opens a transaction that is the only writer. Waits for others, and raises after the timeout."""
+    """SQL that opens a transaction that is the only writer. It waits for other writers, and raises after
+    the timeout."""
     clock: ClassVar[str]
-    """Asks the time of the database in seconds since 1970; NULL if it has no clock of its own."""
+    """SQL that reads the time of the database in seconds since 1970; NULL if it has no clock of its own."""
     connections: ClassVar[int]
-    """Most connections open at once; -1 is no limit."""
+    """The maximum number of open connections; -1 is no limit."""
     errors: ClassVar[type[Exception]]
-    """What the driver raises."""
+    """The base class of the driver's errors."""
     sql: SqlDialect
-    """Compiles statements; parameters are passed by name."""
+    """The SQLAlchemy dialect that compiles statements. Parameters are passed by name."""
     where: str
-    """The place, fit to be shown: a path or a URL without password."""
+    """The database as shown in messages: a path, or a URL without password."""
 
     def connect(self) -> DriverConnection:
-        """A new connection, ready for use. Raises the driver's errors or ``StorageError``."""
+        """Return a new connection that is ready for use. Raises the driver's errors or ``StorageError``."""
 
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """Return the test that ``column`` is among the values of parameter ``name``, which ``array`` made."""
 
     def elements(self, name: str) -> FromClause:
-        """The texts in parameter ``name``, which ``array`` made, as column ``value``."""
+        """Return the texts in parameter ``name``, which ``array`` made, as a table with the column ``value``."""
 
     def contains(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """Return the test that ``column`` contains parameter ``name`` (made by ``contained``), in any case of ASCII."""
+        """Return the test that ``column`` contains parameter ``name`` (made by ``contained``), ignoring the case of
+        ASCII."""
 
     def contained(self, text: str) -> str:
-        """``text`` as a parameter of ``contains``."""
+        """Return ``text`` as a parameter value of ``contains``."""
 
     def folds_to_ascii(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
-        """Return the test that ``column`` contains one of ``FOLDING``."""
+        """Return the test that ``column`` contains one of the characters in ``FOLDING``."""
 
     def array(self, values: Collection[int] | Collection[str]) -> object:
-        """``values`` as one parameter."""
+        """Return ``values`` as one statement parameter."""
 
     def stream(self, connection: DriverConnection, sql: str, parameters: Parameters) -> Iterator[list[Columns]]:
-        """Records of a query, batch by batch; one of them is in memory at a time."""
+        """Yield the records of a query batch by batch, with one batch in memory at a time."""
 
     def load(self, connection: DriverConnection, table: str, columns: Sequence[str], rows: Iterable[Columns]) -> None:
-        """Add all ``rows`` to an empty table, in the transaction that is open; keys given out go on behind them."""
+        """Add ``rows`` to an empty table, in the open transaction. Generated keys continue after the added keys."""
 
     def find_unreadable(self, connection: DriverConnection) -> Iterator[str]:
-        """Yield what is wrong with the pages and rows of the database itself. Raises the driver's errors."""
+        """Yield the problems in the pages and rows of the database itself. Raises the driver's errors."""
 
     def lost(self, error: Exception) -> bool:
-        """Return True if ``error`` means that this connection is gone, so that another one may succeed."""
+        """Return True if ``error`` means that this connection is lost, so that a new connection may succeed."""
 
     def explain(self, error: Exception) -> StorageError:
-        """Return the error for people: what failed, where, and what to do. It names no password."""
+        """Return a ``StorageError`` that says what failed, where, and what to do. It contains no password."""
 
     def generation(self, query: str) -> Hashable:
-        """``base.Store.generation``: what ``query`` answers, asked as cheaply as can be."""
+        """Return the result of ``query``, as cheaply as possible; see ``store.Store.generation``."""
 
     def close(self) -> None:
-        """Give back what is not a connection."""
+        """Release resources other than pooled connections."""
 
     def text(self, statement: ClauseElement) -> str:
-        """``statement`` as SQL."""
+        """Return ``statement`` as SQL text."""
         return str(statement.compile(dialect=self.sql))
 
     def page(self, query: Select[Any], offset: str = "0") -> str:
-        """``query`` as SQL, with at most ``limit`` rows, which is a parameter, as is an ``offset`` that has a name."""
-        # It is spelt out, since SQLAlchemy would make a number a parameter for SQLite.
+        """Return ``query`` as SQL with the parameter ``limit``. ``offset`` is a number, or the name of another
+        parameter."""
+        # The offset is a literal, since SQLAlchemy would make a number a parameter for SQLite.
         behind: ColumnElement[Any] = literal_column(offset) if offset.isdigit() else bindparam(offset)
         return self.text(query.limit(bindparam("limit")).offset(behind))
 
     def insert(self, table: Any) -> Any:
-        """An INSERT that can say ON CONFLICT; both databases have it, in the same words, under their own names."""
+        """Return an INSERT that supports ON CONFLICT. Both databases have the same syntax, in separate SQLAlchemy
+        classes."""
 
     def insert_many(self, table: Table, names: Collection[str] = ()) -> Any:
-        """An INSERT of rows for ``run_many``: parameters are columns ``names``, or all of them, by name."""
+        """Return an INSERT for ``run_many``. Each row's parameters are the columns ``names``, or all
+        columns, by name."""
         names = names or [column.name for column in table.c]
         return self.insert(table).values({name: bindparam(name) for name in names})
 
     def update_many(self, table: Table, key: str, names: Collection[str]) -> ClauseElement:
-        """An UPDATE for ``run_many``: columns ``names`` of the rows with a ``key``; parameters are these by name."""
+        """Return an UPDATE for ``run_many``: set the columns ``names`` of the row with ``key``. Parameters are these
+        columns by name."""
         return update(table).where(table.c[key] == bindparam(key)).values({name: bindparam(name) for name in names})
 
     def run_many(self, connection: DriverConnection, sql: str, rows: Sequence[Parameters]) -> int:
-        """Run what ``insert_many`` or ``update_many`` made; the number of rows touched."""
+        """Run a statement that ``insert_many`` or ``update_many`` made. Return the number of affected rows."""
         cursor = connection.cursor()
         cursor.executemany(sql, rows)
         return cursor.rowcount
 
     def upsert(self, table: Table, key: str) -> str:
-        """SQL that adds a row, or replaces the one with the same ``key``; parameters are all columns by name."""
+        """Return SQL that adds a row, or replaces the row with the same ``key``. Parameters are all columns by name."""
         put = self.insert(table).values({column.name: bindparam(column.name) for column in table.c})
         changed = {column.name: put.excluded[column.name] for column in table.c if column.name != key}
         return self.text(put.on_conflict_do_update(index_elements=[table.c[key]], set_=changed))
 
 
 IDLE = 300.0
-"""Seconds that a write may think between two statements: a large import does so for a minute."""
+"""The seconds that a write transaction may be idle between two statements. A large import is idle for up to
+a minute."""
 BATCH = 1000
-"""Rows held in memory while streaming."""
+"""The number of rows held in memory while streaming."""
 
 FOLDING = "\u00df\u0130\u0149\u017f\u01f0\u1e96-\u1e9a\u1e9e\u212a\ufb00-\ufb06"
-"""Characters beyond ASCII that have ASCII in them once their case is folded, as in the brackets of a pattern."""
+"""Characters beyond ASCII whose folded form contains ASCII, as the inside of a pattern's brackets."""

@@ -1,4 +1,4 @@
-"""Entities and their documents: every SQL statement about them, reading, and writing.
+"""SQL statements about entities and their documents, and the reader that runs them.
 
 Statements are built with SQLAlchemy Core, compiled once per store and run by the driver: running a compiled SQLAlchemy
 statement costs 30 us, running its text through the driver 3 us, and a point read consists of little else
@@ -49,7 +49,7 @@ from signalbook.xid import Xid
 
 _E: Final = ENTITIES.c
 _OTHER: Final = ENTITIES.alias("other")
-# Ids are ASCII: as it is in the xid, an id is as long as its folded form.
+# The id as it is written in the xid. Ids are ASCII, so an id is as long as its folded form.
 _ID: Final = func.substr(_E.xid, func.length(_E.xid) - func.length(_E.folded) + literal_column("1"))
 _DERIVED: Final = (_OTHER.c.parent == _E.parent, _OTHER.c.ancestorid == _ID)
 _ORDER: Final = (_E.parent, _E.type, _E.folded)
@@ -59,9 +59,9 @@ _BEHIND: Final = ("after_parent", "after_type", "after_folded")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildrenQuery:
-    """A question for children: see ``base.Reader.children``. ``ids`` are folded, ``parents`` sorted and not empty.
+    """A query for children, as in ``base.Reader.children``. ``ids`` are folded, ``parents`` sorted and not empty.
 
-    ``after`` is a position in the order of the answer: parent key, type, folded id.
+    ``after`` is a position in the order of the results: parent key, type, folded id.
     """
 
     parents: tuple[int, ...]
@@ -71,14 +71,14 @@ class ChildrenQuery:
     limit: int | None = None
 
     def first(self, count: int) -> ChildrenQuery:
-        """The first ``count`` rows of the answer."""
+        """Return the query for the first ``count`` rows of this query."""
         return replace(self, limit=count if self.limit is None else min(count, self.limit))
 
     def behind(self, row: Row, count: int) -> ChildrenQuery:
-        """The answer after its first ``count`` rows, of which ``row`` is the last."""
+        """Return the query for the rows after the first ``count`` rows, of which ``row`` is the last."""
         return replace(
             self,
-            # Rows come by parent: those of the parents before it have all been seen.
+            # Rows are ordered by parent: the rows of all earlier parents have been read.
             parents=tuple(parent for parent in self.parents if parent >= row.parent),
             after=(row.parent, *position(row.xid)),
             limit=None if self.limit is None else self.limit - count,
@@ -86,7 +86,7 @@ class ChildrenQuery:
 
 
 class VersionStatements:
-    """The SQL text about the Versions of one Resource by rank: each by index, whatever their number."""
+    """The SQL text for queries on the Versions of one Resource by rank. Each query uses an index."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -110,7 +110,7 @@ class VersionStatements:
 
 
 class EntityStatements:
-    """The SQL text for one dialect. Parameters go by the names of the columns they meet."""
+    """The SQL text for one dialect. Parameters have the names of the columns that they are compared with."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -119,7 +119,7 @@ class EntityStatements:
         rows = select(*COLUMNS)
         self.get = self._text(rows.where(_E.xid == bindparam("xid")))
         self.get_many = self._text(rows.where(dialect.member(_E.xid, "xids")))
-        # One look-up an id: PostgreSQL may take a list of them for a filter, and walk through all siblings.
+        # Look up one id at a time: PostgreSQL may use a list of ids as a filter only, and walk through all siblings.
         o, given = _OTHER.c, dialect.elements("ids")
         place = (o.parent == bindparam("parent"), o.type == bindparam("type"), o.folded == given.c.value)
         there = select(select(o.key).where(*place).correlate(given).scalar_subquery()).select_from(given)
@@ -132,10 +132,10 @@ class EntityStatements:
         self.selections = SelectionStatements(dialect)
         self.versions = VersionStatements(dialect)
         self.referrers = self._text(rows.where(dialect.member(_E.xref, "xrefs")).order_by(_E.xid))
-        # In the order of the index: where few rows refer to others, PostgreSQL would look for one among all of them.
+        # Order by the index: where few rows have an xref, PostgreSQL would search all rows for one of them.
         self.refers = dialect.page(select(_E.xref).where(_E.xref.is_not(None)).order_by(_E.xref))
         first = rows.order_by(_E.key)
-        # In the order of the index: by key alone, PostgreSQL may well walk through all entities.
+        # Order by the index: if ordered by key alone, PostgreSQL may walk through all entities.
         named = rows.where(dialect.member(_E.uri, "uris"), _E.uri.is_not(None))
         self.named = self._dialect.page(named.order_by(_E.uri, _E.key))
         numbered = (_E.schemaid == bindparam("schemaid"), _E.xid > bindparam("after"), _E.xid < bindparam("last"))
@@ -164,11 +164,12 @@ class EntityStatements:
         self.count_schemas = self._text(select(func.count()).select_from(joined).where(*numbered))
 
     def children(self, query: ChildrenQuery) -> tuple[str, dict[str, Any]]:
-        """The SQL of ``query`` and its parameters."""
+        """Return the SQL text of ``query`` and its parameters."""
         single = len(query.parents) == 1
         parameters: dict[str, Any] = {"limit": query.limit, "type": query.type}
         parameters["parents"] = query.parents[0] if single else self._dialect.array(query.parents)
-        # One id has a column of the index to itself: of several, PostgreSQL may walk through all siblings in order.
+        # Compare a single id by equality, which uses the index. For a list PostgreSQL may walk through all siblings in
+        # order.
         ids = "id" if query.ids is not None and len(query.ids) == 1 else "ids"
         if query.ids is not None:
             parameters[ids] = query.ids[0] if ids == "id" else self._dialect.array(query.ids)
@@ -250,12 +251,15 @@ class EntityStatements:
 
 
 def _compare_behind(*, skip: int) -> ColumnElement[bool]:
-    """Rows behind a position. The columns of ``_ORDER`` that are fixed are skipped: SQLite's index needs it so."""
+    """Return the condition for rows after a position, without the first ``skip`` columns of ``_ORDER``.
+
+    Columns with a fixed value have to be skipped, because SQLite does not use its index otherwise.
+    """
     return tuple_(*_ORDER[skip:]) > tuple_(*(bindparam(name) for name in _BEHIND[skip:]))
 
 
 class EntityReader:
-    """``base.Reader`` in one open transaction."""
+    """An implementation of ``base.Reader`` in one open transaction."""
 
     def __init__(self, transaction: SqlTransaction, sql: EntityStatements) -> None:
         self._transaction = transaction
@@ -266,15 +270,15 @@ class EntityReader:
         return self._transaction.rows(sql, parameters)
 
     def _stream(self, sql: str, parameters: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-        """The same, a batch at a time in memory."""
+        """Return the records of a query on the stored entities, a batch at a time in memory."""
         return self._transaction.stream(sql, parameters)
 
     def get(self, xid: Xid) -> Row | None:
-        """The entity at exactly this xid."""
+        """Return the entity at exactly this xid, or None."""
         return self.get_many((xid,)).get(xid)
 
     def get_many(self, xids: Collection[Xid]) -> dict[Xid, Row]:
-        """The entities that exist among ``xids``."""
+        """Return the entities that exist among ``xids``, by xid."""
         texts = findable(map(str, xids))
         if len(texts) == 1:  # the more common by far, and a list costs as much as the row
             records = self._transaction.rows(self._sql.get, {"xid": texts[0]})
@@ -292,7 +296,7 @@ class EntityReader:
         after: str | None = None,
         limit: int | None = None,
     ) -> Iterator[Row]:
-        """Rows below ``parents``: the first batch is read at once, the others as they are asked for."""
+        """Return the rows below ``parents``. The first batch is read at once, later batches while iterating."""
         query = ChildrenQuery(
             parents=tuple(sorted(set(parents))),
             type=type,
@@ -303,7 +307,7 @@ class EntityReader:
         if not query.parents or query.ids == () or limit == 0:
             return iter(())
         rows = [load(record) for record in self._query(*self._sql.children(query.first(BATCH)))]
-        # Most answers fit into one batch, and a cursor costs more than the rows of a small one.
+        # Most results fit into one batch, and a cursor costs more than the rows of a small result.
         if len(rows) < BATCH or limit == BATCH:
             return iter(rows)
         return chain(rows, map(load, self._stream(*self._sql.children(query.behind(rows[-1], BATCH)))))
@@ -315,100 +319,100 @@ class EntityReader:
         return next(iter(parents)), type, fold(after)
 
     def is_vacant(self, parent: int, type: str, id: str) -> bool:
-        """Return True if no child has this id."""
+        """Return True if no child has this id, ignoring case."""
         return not any(self.children((parent,), type, ids=(id,)))
 
     def preceding(self, parent: int, type: str, limit: int, *, upto: str | None = None) -> list[Row]:
-        """Rows of one type by falling ids."""
+        """Return rows of one type by descending ids, starting at the last id or at ``upto``."""
         place = {"parent": parent, "type": type, "limit": limit}
         if upto is None:
             return self._load_rows(self._sql.last, place)
         return self._load_rows(self._sql.preceding, {**place, "folded": fold(upto)})
 
     def by_key(self, keys: Collection[int]) -> Iterator[Row]:
-        """The entities with these keys, by parent, type and folded id."""
+        """Return the entities with these keys, by parent, type and folded id."""
         if not keys:
             return iter(())
         return map(load, self._stream(self._sql.by_key, {"keys": self._transaction.array(keys)}))
 
     def select(self, selection: Selection) -> Iterator[tuple[Hit, ...]]:
-        """The ways of ``selection``, as they are asked for."""
+        """Return the paths that match ``selection``, read while iterating."""
         return load_hits(self._stream(*self._sql.selections.statement(selection)), selection)
 
     def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
-        """Number of children per (parent key, type)."""
+        """Return the stored number of children by (parent key, type)."""
         if not parents:
             return {}
         records = self._transaction.rows(self._sql.counts, {"parents": self._transaction.array(parents)})
         return {(parent, plural): count for parent, plural, count in records}
 
     def referrers(self, targets: Collection[Xid]) -> list[Row]:
-        """Resources whose xref is one of ``targets``, by xid."""
+        """Return the Resources whose xref is one of ``targets``, by xid."""
         if not targets:
             return []
         return self._load_rows(self._sql.referrers, {"xrefs": self._transaction.array([str(xid) for xid in targets])})
 
     def newest(self, parent: int, limit: int) -> list[Row]:
-        """Versions from the highest rank down."""
+        """Return the Versions below ``parent`` by descending rank."""
         return self._load_rows(self._sql.versions.newest, {"parent": parent, "limit": limit})
 
     def leaves(self, parent: int, limit: int, *, above: tuple[str, str] = ("", "")) -> list[Row]:
-        """Versions from the highest rank down that are no other's ancestor."""
+        """Return Versions by descending rank that are no other Version's ancestor."""
         rank, name = above
         place = {"parent": parent, "rank": rank, "folded": fold(name), "limit": limit}
         return self._load_rows(self._sql.versions.leaves, place)
 
     def neighbours(self, parent: int, rank: str, id: str, limit: int) -> tuple[list[Row], list[Row]]:
-        """Versions around a place in the order of ranks."""
+        """Return the Versions before and the Versions after a place in the order of ranks."""
         place = {"parent": parent, "rank": rank, "folded": fold(id), "limit": limit}
         return self._load_rows(self._sql.versions.before, place), self._load_rows(self._sql.versions.after, place)
 
     def derived(self, parent: int, ancestors: Collection[str]) -> list[Row]:
-        """Versions with one of these ancestors."""
+        """Return the Versions whose ancestor is one of ``ancestors``."""
         if not ancestors:
             return []
         place = {"parent": parent, "ancestors": self._transaction.array(ancestors)}
         return self._load_rows(self._sql.versions.derived, place)
 
     def ancestors(self, keys: Collection[int]) -> set[int]:
-        """Versions that others have as ancestor."""
+        """Return the keys of Versions that are an ancestor of a sibling outside ``keys``."""
         if not keys:
             return set()
         records = self._query(self._sql.versions.ancestors, {"keys": self._transaction.array(keys)})
         return {key for (key,) in records}
 
     def named(self, uris: Collection[str], limit: int) -> list[Row]:
-        """Versions with one of these ``uris``."""
+        """Return up to ``limit`` Versions with one of these ``uris``."""
         return self._load_rows(self._sql.named, {"uris": self._transaction.array(uris), "limit": limit})
 
     def schemas(
         self, group: int, *, first: str = "", last: str = LAST, offset: int = 0, limit: int
     ) -> list[tuple[str, str]]:
-        """Ids of schemas with the attributes of their default Versions."""
+        """Return the ids of schemas with the attributes of their default Versions as JSON."""
         place = {"parent": group, "first": fold(first), "last": fold(last), "offset": offset, "limit": limit}
         return [(name, attributes) for name, attributes in self._query(self._sql.schemas, place)]
 
     def count_schemas(self, group: int) -> int:
-        """Their number."""
+        """Return the number of schemas below ``group`` whose default Version has a number."""
         return int(self._query(self._sql.count_schemas, {"parent": group})[0][0])
 
     def numbered(self, group: Xid, schemaid: int, limit: int, after: str = "") -> list[Row]:
-        """Versions below ``group`` with this number."""
+        """Return up to ``limit`` Versions below ``group`` with this schema id."""
         place = {"after": after or f"{group}/", "last": f"{group}0", "schemaid": schemaid, "limit": limit}
         return self._load_rows(self._sql.numbered, place)
 
     def holders(self, parent: int, document: str, limit: int) -> list[Row]:
-        """Versions below ``parent`` with this document."""
+        """Return up to ``limit`` Versions below ``parent`` with this document."""
         return self._load_rows(self._sql.holders, {"parent": parent, "document": document, "limit": limit})
 
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
-        """Exact bytes by digest."""
+        """Return the exact bytes of documents by digest."""
         if not digests:
             return {}
         return dict(self._transaction.rows(self._sql.documents, {"digests": self._transaction.array(digests)}))
 
     def last_numbers(self, xids: Collection[Xid]) -> dict[Xid, int]:
-        """The last numbers of Resources that were deleted."""
+        """Return the last version numbers of deleted Resources, by xid."""
         names = {deleted_counter(xid): xid for xid in xids}
         records = self._transaction.rows(self._sql.last_numbers, {"names": self._transaction.array(list(names))})
         return {names[name]: number for name, number in records}
@@ -418,5 +422,5 @@ class EntityReader:
 
 
 def deleted_counter(resource: Xid) -> str:
-    """The name of the counter with the last number of a Resource that was deleted."""
+    """Return the name of the counter that stores the last version number of a deleted Resource."""
     return f"versions{fold(str(resource))}"

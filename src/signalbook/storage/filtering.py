@@ -1,4 +1,4 @@
-"""The SQL of filters: entities selected by their content in one statement, whatever the depth.
+"""The SQL of filters: one statement selects entities by their content at any depth.
 
 The SQL that pages through a collection is in ``entities`` (``children``).
 """
@@ -25,7 +25,7 @@ _MAX_VALUE_CHARS: Final = 200
 _ATTRIBUTES: Final = [column.name for column in COLUMNS].index("attributes")
 _XREF: Final = [column.name for column in COLUMNS].index("xref")
 _SHORT: Final = 4
-"""Columns of a step with attributes alone, which are the last one."""
+"""The number of columns of a step that returns only attributes. The attributes are the last column."""
 
 
 class _Parts(Enum):
@@ -40,14 +40,14 @@ _Shape: TypeAlias = tuple[Any, ...]
 
 
 class SelectionStatements:
-    """The statements of selections for one dialect, each shape of them compiled once."""
+    """The statements of selections for one dialect. Each shape of selection is compiled once."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._text = lru_cache(maxsize=256)(self._compile)
 
     def statement(self, selection: Selection) -> tuple[str, dict[str, Any]]:
-        """SQL and parameters."""
+        """Return the SQL text of ``selection`` and its parameters."""
         parameters: dict[str, Any] = {"parent": selection.parent, "after": selection.after}
         parameters |= {f"type{step}": plural for step, plural in enumerate(selection.types)}
         parameters |= {
@@ -96,9 +96,10 @@ class SelectionStatements:
 
 
 class _Joins:
-    """The joins of a selection: a row of ``entities`` for each step; of a Resource its target and default Version too.
+    """The joins of a selection: a row of ``entities`` for each step; for a Resource also its target and default
+    Version.
 
-    Both are outer joins over unique keys, which databases leave out where nothing is asked of them.
+    Target and default Version are outer joins over unique keys, which databases skip if no column of them is used.
     """
 
     def __init__(self, depth: int, resource: int | None) -> None:
@@ -118,7 +119,7 @@ class _Joins:
             above = self._follow() if step == resource else own.c.key
 
     def _follow(self) -> ColumnElement[int]:
-        """Join what a Resource shows; the key of its target, or its own."""
+        """Join the target and the default Version of a Resource. Return the key of the Resource that is shown."""
         target, default = self._target, self._default
         self.source = self.source.outerjoin(target, target.c.xid == self._own.c.xref)
         shown_key: ColumnElement[int] = self._select_shown("key")
@@ -132,18 +133,21 @@ class _Joins:
         return self.own[self._resource or 0]
 
     def _select_shown(self, column: str) -> ColumnElement[Any]:
-        """Return a column of what a Resource shows; null beneath a reference to nothing, or to another reference."""
+        """Return a column of the Resource that is shown: the target of a cross reference, or the Resource itself.
+
+        It is null if the cross reference points to no Resource, or to another cross reference.
+        """
         resource, target = self._own.c, self._target.c
         return case((resource.xref.is_(None), resource[column]), (target.xref.is_(None), target[column]))
 
     def column(self, step: int, part: Part, name: str) -> ColumnElement[Any]:
-        """Return the column that a test is about."""
+        """Return the column that a test compares."""
         if part == "default":
             return self._default.c[name]
         return self._select_shown(name) if part == "shown" else self.own[step].c[name]
 
     def is_default(self, step: int) -> ColumnElement[bool]:
-        """Return the test that a Version is the default one."""
+        """Return the test that the Version of ``step`` is its Resource's default Version."""
         return self.own[step].c.folded == func.lower(self._select_shown("defaultversionid"))
 
     def columns(self, step: int, parts: _Parts) -> Iterator[ColumnElement[Any]]:
@@ -161,7 +165,7 @@ class _Joins:
 
 
 class SqlHit:
-    """``base.Hit`` over one step's columns."""
+    """An implementation of ``base.Hit`` that reads the columns of one step."""
 
     __slots__ = ("_record", "_rows", "folded", "key")
 
@@ -173,27 +177,27 @@ class SqlHit:
 
     @property
     def xref(self) -> Xid | None:
-        """A column, or one of the first row."""
+        """The xid that a Resource refers to, or None."""
         text = self._record[2 if len(self._record) <= _SHORT else 1 + _XREF]
         return None if text is None else stored_xid(text)
 
     @property
     def row(self) -> Row | None:
-        """The first row."""
+        """The entity's own row, or None if the rows of this step were not requested."""
         return self._load_row(0)
 
     @property
     def target(self) -> Row | None:
-        """The second row."""
+        """The row of the Resource that this Resource refers to, or None."""
         return self._load_row(1)
 
     @property
     def default(self) -> Row | None:
-        """The third row."""
+        """The row of the default Version of the Resource that is shown, or None."""
         return self._load_row(2)
 
     def attribute(self, part: Part, name: str) -> JSON:
-        """Return one attribute, decoded without the rest of the column."""
+        """Return one attribute, or None. The rest of the column is not decoded."""
         record = self._record
         if len(record) > _SHORT:
             text = record[1 + _ATTRIBUTES + (2 * len(COLUMNS) if part == "default" else 0)]
@@ -220,9 +224,7 @@ class _Attribute(Protocol):
 def _find_decoder(name: str) -> Callable[[str], _Attribute] | None:
     """Return a decoder of the attribute ``name`` in a JSON object, which skips all other attributes.
 
-    Return None if no attribute has the name.
-
-    Those have quotes, backslashes or control characters in them.
+    Return None if no attribute can have this name, because it contains quotes, backslashes or control characters.
     """
     try:
         kind = msgspec.defstruct("Attribute", [("value", Any, None)], rename={"value": name}, gc=False)
@@ -232,7 +234,8 @@ def _find_decoder(name: str) -> Callable[[str], _Attribute] | None:
 
 
 def load_hits(records: Iterable[Sequence[Any]], selection: Selection) -> Iterator[tuple[Hit, ...]]:
-    """The ways in ``records`` of a selection's statement; a step repeated from the way before is the same object."""
+    """Yield the paths in ``records`` of a selection's statement. A step that equals the previous path's step is the
+    same object."""
     starts = list(accumulate((_count_columns(selection, step) for step in range(len(selection.types) - 1)), initial=0))
     above = [slice(*ends) for ends in pairwise(starts)]
     last = slice(starts[-1], None)

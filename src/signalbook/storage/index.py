@@ -1,6 +1,6 @@
-"""The index beside the entities: what people search, and what refers to what (docs/decisions/150-search.md).
+"""The search index: what people search, and which entities refer to which (docs/decisions/150-search.md).
 
-It is made of the entities alone, by the engine, in the transaction that writes them: no backup has it.
+The engine derives it from the entities, in the transaction that writes them. So backups do not contain it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _KEYS: Final = 10_000
 
 
 class Candidate(NamedTuple):
-    """An entity that matches."""
+    """An entity that matches a query."""
 
     key: int
     xid: str
@@ -64,7 +64,8 @@ class Referrer(NamedTuple):
 
 
 class Documented(NamedTuple):
-    """The fact that ``target``, a Resource or Version, shows the document of the Version ``xid`` with ``key``."""
+    """The Version whose document an entity shows: ``target`` is the xid of a Resource or Version, ``xid`` and ``key``
+    are those of the Version."""
 
     target: str
     key: int
@@ -123,7 +124,11 @@ class IndexStatements:
 
 
 def _select_documented(dialect: Dialect) -> Select[Any]:
-    """A Resource has its default Version, a cross reference that of its target, and a Version is its own."""
+    """Select the Version whose document each target shows.
+
+    A Resource shows its default Version, a Resource with a cross reference the default Version of its target, and a
+    Version itself.
+    """
     target, owner, version = (ENTITIES.alias(name) for name in ("named", "owner", "version"))
     default_xid = func.coalesce(_select_default(owner), _select_default(target), target.c.xid)
     return (
@@ -138,7 +143,7 @@ def _select_default(resource: FromClause) -> ColumnElement[str]:
 
 
 class IndexReader:
-    """The reader of the search index, without regard to rights."""
+    """Reads the search index. It does not check access rights."""
 
     def __init__(self, transaction: SqlTransaction, sql: IndexStatements) -> None:
         self._transaction = transaction
@@ -154,9 +159,10 @@ class IndexReader:
         within: Collection[int] | None = None,
         limit: int | None = None,
     ) -> Iterator[Candidate]:
-        """Entities that match, have these of the ``flags``, none of the keys in ``without`` and one of ``within``.
+        """Return the entities that match ``query``, in any order. Without ``limit``, a batch at a time is in memory.
 
-        They come in any order, without ``limit`` a batch at a time.
+        Of the bits in ``flags``, an entity must have exactly those in ``want``. Its key must not be in ``without``, and
+        must be in ``within`` unless that is None.
         """
         parameters = {
             "match": self._index.words.match(query),
@@ -174,7 +180,7 @@ class IndexReader:
         return map(Candidate._make, self._transaction.rows(sql, {**parameters, "limit": limit}))
 
     def having(self, query: WordQuery, keys: Collection[int], *, past: bool) -> set[int]:
-        """Return the entities among ``keys`` that match. With ``past`` some may be hidden by default."""
+        """Return the entities among ``keys`` that match. Without ``past``, only entities that are shown by default."""
         parameters = {"match": self._index.words.match(query), "keys": self._transaction.array(keys)}
         self._plan()
         matching_keys = {key for (key,) in self._transaction.rows(self._index.having_now, parameters)}
@@ -185,7 +191,7 @@ class IndexReader:
         )
 
     def current_keys(self, query: WordQuery, limit: int) -> list[int]:
-        """Up to so many keys of what matches and is shown by default; no entry is read."""
+        """Return up to ``limit`` keys of matching entities that are shown by default, without reading their entries."""
         parameters = {"match": self._index.words.match(query), "limit": limit}
         self._plan()
         return [key for (key,) in self._transaction.rows(self._index.some, parameters)]
@@ -195,38 +201,39 @@ class IndexReader:
             self._transaction.rows(self._index.words.plan, {})
 
     def documented(self, targets: Collection[str]) -> list[Documented]:
-        """Return the places of the documents of these Resources and Versions, given by xid, as far as they exist."""
+        """Return the Versions that hold the documents of ``targets`` (xids of Resources and Versions), as far as they
+        exist."""
         parameters = {"targets": self._transaction.array(targets)}
         return [Documented._make(record) for record in self._transaction.rows(self._index.documented, parameters)]
 
     def groups(self, limit: int) -> list[str]:
-        """The xids of Groups, up to ``limit``."""
+        """Return the xids of up to ``limit`` Groups."""
         return [xid for (xid,) in self._transaction.rows(self._index.groups, {"root": str(ROOT), "limit": limit})]
 
     def current(self, after: int, limit: int) -> list[Candidate]:
-        """Entries with the flag ``CURRENT`` behind a key, by key."""
+        """Return up to ``limit`` entries with the flag ``CURRENT`` and a key above ``after``, by key."""
         parameters = {"after": after, "limit": limit, "flags": CURRENT, "want": CURRENT}
         return [Candidate._make(record) for record in self._transaction.rows(self._index.current_entries, parameters)]
 
     def texts(self, keys: Collection[int]) -> dict[int, list[Text]]:
-        """The texts of entities."""
+        """Return the stored texts of entities, by key."""
         rows = self._transaction.rows(self._index.texts, {"keys": self._transaction.array(list(keys))})
         return {key: msgspec.json.decode(texts, type=list[Text]) for key, texts in rows}
 
     def candidates(self, keys: Collection[int]) -> list[Candidate]:
-        """Return the entities with these keys."""
+        """Return the entries of the entities with these keys."""
         rows = self._transaction.rows(self._index.candidates, {"keys": self._transaction.array(list(keys))})
         return [Candidate._make(record) for record in rows]
 
     def referrers(self, targets: Collection[str]) -> Iterator[Referrer]:
-        """Links to these, by target and by age of what refers to it, a batch at a time."""
+        """Return the links to ``targets``, by target and by age of the referring entity, a batch at a time."""
         parameters = {"targets": self._transaction.array(list(targets))}
         return map(Referrer._make, self._transaction.stream(self._index.referrers, parameters))
 
     def named(self, kind: str, targets: Collection[str], within: Xid) -> Iterator[tuple[Xid, str]]:
-        """Yield the xid and the target of links of this kind to ``targets``: a batch at a time, by xid.
+        """Yield (xid of the referring entity, target) of links of this ``kind`` to ``targets``, a batch at a time.
 
-        Only links of entities under ``within`` that are shown by default.
+        Only entities under ``within`` that are shown by default are considered.
         """
         first = f"{str(within).rstrip('/')}/"
         parameters = {
@@ -240,42 +247,44 @@ class IndexReader:
             yield stored_xid(link.xid), link.target
 
     def links(self, keys: Collection[int]) -> list[tuple[int, Link]]:
-        """Return the references of these entities."""
+        """Return the references of these entities, each with the key of its entity."""
         rows = self._transaction.rows(self._index.links, {"keys": self._transaction.array(list(keys))})
         return [(source, Link(kind, target)) for source, kind, target in rows]
 
     def state(self) -> dict[str, int]:
-        """Return the stored progress of the index."""
+        """Return the stored progress of the index, by name."""
         return dict(self._transaction.rows(self._index.state, {}))
 
     def entities(self, after: int, limit: int) -> list[Row]:
-        """Up to ``limit`` entities behind a key, by key."""
+        """Return up to ``limit`` entities with a key above ``after``, by key."""
         return [load(record) for record in self._transaction.rows(self._index.entities, {"key": after, "limit": limit})]
 
 
 class IndexWriter(IndexReader):
-    """The same in a write transaction. What is put is written at the commit, and found after it."""
+    """Reads and writes the index in a write transaction. Entries are written at the commit, and searches find them
+    after it."""
 
     def __init__(self, transaction: SqlWriting, sql: IndexStatements) -> None:
         super().__init__(transaction, sql)
         self._writing = transaction
 
     def texts(self, keys: Collection[int]) -> dict[int, list[Text]]:
-        """The same, as this transaction leaves them."""
+        """Return the texts of entities by key, including the pending entries of this transaction."""
         written = {key: entry for layer in self._writing.layers for key in keys if (entry := layer.index.get(key))}
         texts_by_key = {key: list(entry.texts) for key, entry in written.items()}
         unwritten_keys = [key for key in keys if key not in texts_by_key]
         return texts_by_key | (super().texts(unwritten_keys) if unwritten_keys else {})
 
     def links(self, keys: Collection[int]) -> list[tuple[int, Link]]:
-        """The same, as this transaction leaves them."""
+        """Return the references of these entities, including the pending entries of this transaction."""
         written = {key: entry for layer in self._writing.layers for key in keys if (entry := layer.index.get(key))}
         unwritten_keys = [key for key in keys if key not in written]
         pairs = [(key, link) for key, entry in written.items() for link in entry.links]
         return pairs + (super().links(unwritten_keys) if unwritten_keys else [])
 
     def named(self, kind: str, targets: Collection[str], within: Xid) -> Iterator[tuple[Xid, str]]:
-        """Yield the links as this transaction leaves them; what is shown by default may have changed."""
+        """Yield the links like ``IndexReader.named``, including pending entries, which replace the stored entries of an
+        entity."""
         written_entries = {key: entry for layer in self._writing.layers for key, entry in layer.index.items()}
         written = {entry.xid for entry in written_entries.values() if entry is not None}
         for xid, target in super().named(kind, targets, within):
@@ -289,34 +298,34 @@ class IndexWriter(IndexReader):
         )
 
     def put(self, entry: IndexEntry) -> None:
-        """Add an entry, or replace the one with the same key."""
+        """Add an entry, or replace the entry with the same key."""
         self._writing.pending.index[entry.key] = entry
 
     def mark(self, key: int, flags: int) -> None:
-        """Give the entry of an entity other flags, if it has one."""
+        """Change the flags of an entity's entry, if it has an entry."""
         self._writing.pending.marks[key] = flags
 
     def drop(self, key: int) -> None:
-        """Remove the entry of an entity that stays, if it has one."""
+        """Remove the entry of an entity, if it has an entry. The entity itself stays."""
         self._writing.pending.index[key] = None
 
     def put_state(self, **values: int) -> None:
-        """Keep how far the index reaches."""
+        """Store the progress of the index, by name."""
         for name, value in values.items():
             self._writing.run(self._index.put_state, {"name": name, "value": value})
 
     def merge(self) -> None:
-        """Make words as quick to search as they can be, once many were written: seconds for 100,000 entries."""
+        """Optimize the word tables after many writes. Takes seconds for 100,000 entries."""
         for sql in self._index.words.merge:
             self._writing.run(sql, {})
 
     def clear(self) -> None:
-        """Remove everything."""
+        """Remove all entries, links, words and the stored progress."""
         for sql in self._index.clear:
             self._writing.run(sql, {})
 
     def finish(self) -> None:
-        """Last work before the commit: write what is pending."""
+        """Write the pending changes before the commit."""
         pending = self._writing.layers[0]
         entries = [entry for entry in pending.index.values() if entry is not None]
         gone = [key for key, entry in pending.index.items() if entry is None]

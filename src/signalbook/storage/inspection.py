@@ -1,4 +1,4 @@
-"""What state a database is in, and whether it is damaged, found without changing it."""
+"""Inspect the state of a database and find damage, without changing the database."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from signalbook.storage.store import find_dialect, schema_revision
 from signalbook.values import digest
 
 Check = Callable[[Dialect, DriverConnection], Iterator[str]]
-"""A search for one kind of damage."""
+"""A function that yields a message for each damage of one kind."""
 _EXAMPLES: Final = 5
-"""Damaged entities that are named for each kind of damage."""
+"""The number of damaged entities that are named for each kind of damage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseState:
-    """A database that can be reached. ``revision`` is that of its schema, None if it has none of ours.
+    """The state of a reachable database. ``revision`` is the revision of its schema, None if it has no registry.
 
-    ``skew`` is by how many seconds its clock is ahead of ours, ``future`` by how many its newest change is; each is 0
-    where it cannot be said.
+    ``skew`` is the number of seconds that its clock is ahead of this machine's clock. ``future`` is the number of
+    seconds that its newest change lies in this machine's future. Each is 0 if it is unknown.
     """
 
     where: str
@@ -42,7 +42,8 @@ class DatabaseState:
 
 
 def inspect(url: str, *, timeout: float) -> DatabaseState:
-    """The state of the database at ``url``, after trying a write that is undone. Raises ``StorageError``."""
+    """Return the state of the database at ``url``, after trying a write that is rolled back. Raises
+    ``StorageError``."""
     dialect = find_dialect(url, timeout)
     try:
         revision = schema_revision(dialect)
@@ -58,7 +59,7 @@ def inspect(url: str, *, timeout: float) -> DatabaseState:
 
 
 def _check_empty(dialect: Dialect) -> None:
-    """Raise ``StorageError`` for a database that only seems empty, since nothing can be read of what it has."""
+    """Raise ``StorageError`` if a database without schema revision is damaged or has tables, so is not really empty."""
     with closing(dialect.connect()) as connection:
         damage = list(_run(_find_unreadable, dialect, connection))
         if damage:
@@ -86,9 +87,9 @@ def _try(dialect: Dialect) -> tuple[float, float]:
 
 
 def find_damage(url: str, *, timeout: float) -> Iterator[str]:
-    """Yield what is damaged in the database at ``url``, whose schema is the current one. Everything in it is read.
+    """Yield a message for each damage in the database at ``url``, which must have the current schema. Reads everything.
 
-    Raises ``StorageError`` if it cannot be reached.
+    Raises ``StorageError`` if the database cannot be reached.
     """
     dialect = find_dialect(url, timeout)
     try:
@@ -105,7 +106,7 @@ def find_damage(url: str, *, timeout: float) -> Iterator[str]:
 
 
 def _run(check: Check, dialect: Dialect, connection: DriverConnection) -> Iterator[str]:
-    """Yield what ``check`` finds in a transaction of its own, and the driver's error if it cannot go on."""
+    """Yield the messages of ``check``, run in a transaction of its own, and the driver's error if it fails."""
     connection.execute(dialect.begin_read)
     try:
         yield from check(dialect, connection)
@@ -131,7 +132,7 @@ def _find_unreadable(dialect: Dialect, connection: DriverConnection) -> Iterator
 
 
 def _find_lost_references(dialect: Dialect, connection: DriverConnection) -> Iterator[str]:
-    """Entities without an owner, without the document that they name, and default Versions that are missing."""
+    """Yield entities without an owner, without the document that they refer to, or without their default Version."""
     entity, other = ENTITIES.c, ENTITIES.alias("other").c
     owned = exists().where(other.key == entity.parent)
     documented = exists().where(DOCUMENTS.c.digest == entity.document)
@@ -153,12 +154,12 @@ def _find_lost_references(dialect: Dialect, connection: DriverConnection) -> Ite
 
 
 def _find_changed_documents(dialect: Dialect, connection: DriverConnection) -> Iterator[str]:
-    """Documents whose content does not have the digest that they are stored under."""
+    """Yield the documents whose content does not match the digest that they are stored under."""
     damaged = 0
     sql = dialect.text(select(DOCUMENTS.c.digest, DOCUMENTS.c.content))
     for rows in dialect.stream(connection, sql, {}):
         for name, content in rows:
-            # SQLite stores whatever type somebody else wrote.
+            # The SQLite file may contain a text here, if another program wrote it.
             if not isinstance(content, str) and digest(bytes(content)) == name:
                 continue
             used = dialect.page(select(ENTITIES.c.xid).where(ENTITIES.c.document == bindparam("name")))

@@ -37,7 +37,8 @@ class OutboxStatements:
         self.records = dialect.page(behind.order_by(o.position))
         last = func.coalesce(func.max(o.position), zero)
         self.position = dialect.text(select(last))
-        # Some commits of the registry add no change: they are counted apart, so that the sum tells every commit.
+        # Some commits of the registry add no change. They are counted separately, so that the sum changes with every
+        # commit.
         count = select(func.coalesce(func.max(c.value), zero)).where(c.name == untold).scalar_subquery()
         self.generation = dialect.text(select(last + count))
         one = dialect.insert(COUNTERS).values(name=untold, value=literal_column("1"))
@@ -50,14 +51,14 @@ class OutboxStatements:
 
 
 class OutboxReader:
-    """Committed changes in commit order: the change feed, and what deliveries read."""
+    """Reads committed changes in commit order, for the change feed and for deliveries."""
 
     def __init__(self, transaction: SqlTransaction, sql: OutboxStatements) -> None:
         self._transaction = transaction
         self._sql = sql
 
     def records(self, after: int = 0, limit: int = 1000) -> list[Record]:
-        """Committed changes behind position ``after``."""
+        """Return up to ``limit`` committed changes after the position ``after``."""
         rows = self._transaction.rows(self._sql.records, {"after": after, "limit": limit})
         return [
             Record(position=position, time=instant(time), correlationid=correlationid, change=load_json(change))
@@ -65,14 +66,15 @@ class OutboxReader:
         ]
 
     def position(self) -> int:
-        """The position of the last change, 0 if there is none: any change of what is stored raises it."""
+        """Return the position of the last change, or 0 if there is none."""
         return int(self._transaction.rows(self._sql.position, {})[0][0])
 
     def position_at(self, time: datetime) -> int:
-        """The position of the first change that was made at ``time`` or later; the next one to come if none was.
+        """Return the position of the first change made at ``time`` or later, or the next position if there is no such
+        change.
 
-        Times have no index of their own: they grow with the positions, but for the clocks of servers, so that looking
-        at some 20 records finds one among a million.
+        Times have no index. They grow with the positions, apart from differences between the clocks of servers, so that
+        a binary search reads some 20 of a million records.
         """
         low, high = self.pruned() + 1, self.position() + 1
         while low < high:
@@ -85,34 +87,35 @@ class OutboxReader:
         return low
 
     def pruned(self) -> int:
-        """The position up to which changes were pruned, 0 if none were."""
+        """Return the position up to which changes were pruned, or 0 if none were pruned."""
         rows = self._transaction.rows(self._sql.pruned, {})
         return int(rows[0][0]) if rows else 0
 
 
 class OutboxWriter(OutboxReader):
-    """The outbox in a write transaction."""
+    """Reads and writes the outbox in a write transaction."""
 
     def __init__(self, transaction: SqlWriting, sql: OutboxStatements) -> None:
         super().__init__(transaction, sql)
         self._writing = transaction
 
     def append(self, changes: Sequence[JSONObject], *, time: datetime, correlationid: str) -> None:
-        """Add changes, in this order; they get their positions at the commit, in the order of commits."""
+        """Add changes, in this order. They get their positions at the commit, so positions are in commit order."""
         self._writing.check()
         record = {"time": microseconds(time), "correlationid": correlationid}
         self._writing.pending.changes += [{**record, "change": dump_text(change)} for change in changes]
 
     def prune(self, position: int) -> None:
-        """Remove the changes up to ``position``; not the last one, which tells the registry's state."""
+        """Remove the changes up to ``position``, except the last change: its position identifies the
+        registry's state."""
         if position > self.pruned():  # others may have come further
             self._writing.run(self._sql.prune, {"position": position})
             self._writing.run(self._sql.put_counter, {"name": _PRUNED, "value": position})
 
     def finish(self) -> None:
-        """Write what is pending: last work before the commit."""
+        """Write the pending changes before the commit."""
         pending = self._writing.pending
         self._writing.run_bulk(self._sql.append, pending.changes)
-        # ``generation`` is the last position: a write without events has to be seen by it too.
+        # ``generation`` depends on the last position, so a write without changes has to be counted, too.
         if pending.touched and not pending.changes:
             self._writing.run(self._sql.put_untold, {})

@@ -1,4 +1,4 @@
-"""PostgreSQL: any number of programs on any number of machines; writers take turns by an advisory lock."""
+"""PostgreSQL, for any number of programs on any number of machines. Writers take turns by an advisory lock."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from signalbook.storage.silence import KEEPALIVE, Connection
 
 _LOCK: Final = 0x5369676E616C626B  # "Signalbk": what all writers of one database lock
 _CONNECT_SECONDS: Final = 10
-# A machine that vanished while writing must not keep its turn for the two hours TCP takes by default.
+# If a machine vanishes while it writes, its lock must end sooner than after the two hours that TCP takes by default.
 _SESSION: Final = "; ".join(f"SET tcp_{name.removeprefix('tcp_')} = {value}" for name, value in KEEPALIVE.items())
-# Writers need no snapshot of their own: whoever holds the lock is alone, each statement sees the latest commit.
-# Taken in a snapshot transaction, the lock would come with a snapshot from before the wait.
-# A write is about few rows and finds them by index. The planner knows that only once the table has been analyzed,
-# and takes any array for a hundred rows; a plan that it keeps is one for the table as it was, maybe empty.
+# A writer needs no snapshot: the lock excludes other writers, and each statement sees the latest commit. In a snapshot
+# transaction, the snapshot would be from before the wait for the lock. A write concerns few rows and finds them by
+# index. The planner knows that only once the table has been analyzed, and assumes a hundred rows for any array. A plan
+# that it keeps is for the table as it was then, perhaps empty.
 _BEGIN_WRITE: Final = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = {idle}; "
     "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; "
@@ -65,7 +65,7 @@ _WHILE_CONNECTING: Final = {
     "too many": "53300",
     "remaining connection slots": "53300",
 }
-"""By what the server's refusal says; in another language it passes for one that lasts."""
+"""SQLSTATEs by the beginning of the server's message. A message in another language counts as a lasting error."""
 _FULL: Final = "53100"
 _REMEDIES: Final = {
     "08": "the server cannot be reached; check that it runs and that host and port are right",
@@ -122,52 +122,54 @@ class Postgres(Dialect):
         return Connection.connect(**{**self._parameters, **same}, autocommit=True)
 
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """Return ``= ANY`` of an array."""
+        """Return the condition that ``column`` is in the array parameter ``name``."""
         return column == func.any(sql_cast(bindparam(name), ARRAY(column.type)))
 
     def elements(self, name: str) -> FromClause:
-        """Return the elements of an array."""
+        """Return the elements of the array parameter ``name`` as a table with the column ``value``."""
         array = func.unnest(sql_cast(bindparam(name), ARRAY(Text)))
         return array.table_valued(column("value", Text)).render_derived("given")
 
     def contains(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """Return a test by ``strpos``, whose search skips ahead. ``ILIKE`` takes three times as long or more."""
+        """Return a case-insensitive substring test with ``strpos``, because ``ILIKE`` takes at least three times as
+        long."""
         lower = (func.lower(collate(text, "C")) for text in (column, bindparam(name, type_=Text)))
         return func.strpos(*lower) > literal_column("0")
 
     def contained(self, text: str) -> str:
-        """Return ``text`` unchanged."""
+        """Return ``text`` unchanged, since ``strpos`` needs no escaping."""
         return text
 
     def folds_to_ascii(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
-        """A regular expression, only for texts that have more bytes than characters."""
+        """Return a test for characters whose lower case is ASCII. The regular expression runs only on
+        non-ASCII texts."""
         beyond_ascii = func.octet_length(column) > func.char_length(column)
         return and_(beyond_ascii, column.bool_op("~")(literal_column(f"'[{FOLDING}]'")))
 
     def array(self, values: Collection[int] | Collection[str]) -> list[int] | list[str]:
-        """A list, which psycopg sends as an array."""
+        """Return ``values`` as a list, which psycopg sends as an array."""
         return cast("list[int] | list[str]", list(values))
 
     def insert(self, table: Any) -> postgresql.Insert:
-        """PostgreSQL's own."""
+        """Return PostgreSQL's own insert statement, which supports ON CONFLICT."""
         return postgresql.insert(table)
 
     def insert_many(self, table: Table, names: Collection[str] = ()) -> Any:
-        """Return an insert from one JSON array: one parameter and one statement for all rows."""
+        """Return an insert of rows from one JSON array: one parameter and one statement for all rows."""
         names = names or [column.name for column in table.c]
         return self.insert(table).from_select(list(names), select(*_select_rows(table, names)))
 
     def update_many(self, table: Table, key: str, names: Collection[str]) -> ClauseElement:
-        """Return an update from one JSON array."""
+        """Return an update of columns ``names`` in the rows with the ``key`` of each object in one JSON array."""
         place, *values = _select_rows(table, [key, *names])
         return update(table).where(table.c[key] == place).values(dict(zip(names, values, strict=True)))
 
     def run_many(self, connection: DriverConnection, sql: str, rows: Sequence[Parameters]) -> int:
-        """Run a statement for many rows in one round trip."""
+        """Run a statement for many rows in one round trip. Return the number of affected rows."""
         return connection.execute(sql, {"rows": msgspec.json.encode(rows).decode()}).rowcount
 
     def stream(self, connection: DriverConnection, sql: str, parameters: Parameters) -> Iterator[list[Columns]]:
-        """Fetch from a cursor held by the server."""
+        """Yield batches of records from a cursor that the server holds."""
         name = f"stream_{next(self._cursors)}"
         with cast(psycopg.Connection, connection).cursor(name) as cursor:
             cursor.execute(sql, parameters)
@@ -175,7 +177,7 @@ class Postgres(Dialect):
                 yield records
 
     def load(self, connection: DriverConnection, table: str, columns: Sequence[str], rows: Iterable[Columns]) -> None:
-        """Load rows by COPY, which does not advance the sequences of the keys."""
+        """Load rows by COPY. COPY does not advance the sequences of identity columns, so they are set afterwards."""
         names = ", ".join(f'"{name}"' for name in columns)
         with cast(psycopg.Connection, connection).cursor() as cursor:
             with cursor.copy(f'COPY "{table}" ({names}) FROM STDIN'.encode()) as copy:
@@ -188,21 +190,23 @@ class Postgres(Dialect):
                 cursor.execute(move.encode(), (table, column))
 
     def find_unreadable(self, connection: DriverConnection) -> Iterator[str]:
-        """Read every row of every table, large values too: PostgreSQL raises an error for what it cannot read."""
+        """Read every row of every table, including large values. PostgreSQL raises an error for rows that it cannot
+        read."""
         tables = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
         for (table,) in connection.execute(tables).fetchall():
             connection.execute(f'SELECT sum(octet_length("t"::text)) FROM "{table}" AS "t"').fetchall()  # noqa: S608
         yield from ()
 
     def lost(self, error: Exception) -> bool:
-        """Return True if the server closed the connection: without an answer, or because it is shutting down."""
+        """Return True if the server closed the connection, without a response or because it is shutting down."""
         state = getattr(error, "sqlstate", None)
         return isinstance(error, psycopg.OperationalError) and (
             state is None or state.startswith(("08", "57P", _IDLED))
         )
 
     def explain(self, error: Exception) -> StorageError:
-        """Explain an error by its SQLSTATE, whole or class, or by its text if libpq reports none."""
+        """Return the ``StorageError`` for an error, by its SQLSTATE or the SQLSTATE's class, or by its text if it has
+        none."""
         detail = self._strip_secrets(" ".join(str(error).split()))
         state = getattr(error, "sqlstate", None) or _find_sqlstate(error, detail)
         DATABASE_ERRORS.labels("busy" if state in _BUSY else "error").inc()
@@ -219,7 +223,8 @@ class Postgres(Dialect):
         return text
 
     def generation(self, query: str) -> int:
-        """Return the generation in one round trip on its own connection; a dead connection is replaced once."""
+        """Return the generation of the store over a connection of its own. If that connection is dead, connect once
+        more."""
         with self._watch_lock:
             try:
                 return self._query_generation(query)
@@ -240,7 +245,7 @@ class Postgres(Dialect):
             self._watch = None
 
     def close(self) -> None:
-        """Give back the connection that watches."""
+        """Close the connection that reads the generation."""
         with self._watch_lock:
             self._stop_watching()
 
@@ -255,7 +260,7 @@ def _select_rows(table: Table, names: Collection[str]) -> list[ColumnElement[Any
 
 
 def _find_sqlstate(error: Exception, detail: str) -> str:
-    """Return the SQLSTATE class of an error that came without one: libpq tells none while it connects."""
+    """Return the SQLSTATE class of an error without SQLSTATE: libpq reports none while it connects."""
     if not isinstance(error, psycopg.OperationalError):
         return _BAD_PARAMETER
     if "FATAL:" not in detail:

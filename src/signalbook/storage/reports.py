@@ -1,4 +1,5 @@
-"""Reports of pipelines: a history per pipeline, each statement by index however long it is."""
+"""Reports of pipelines: a history per pipeline. Every statement uses an index, so its cost does not grow with the
+history."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _LAST_NUMBER: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportingPipeline:
-    """A pipeline that reports its batches: the number of its ``newest`` report, when that came, and its gist."""
+    """A pipeline that reports its batches: the number of its ``newest`` report, its ``time`` of arrival, and its
+    summary ``gist``."""
 
     name: str
     newest: int
@@ -30,7 +32,8 @@ class ReportingPipeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredReport:
-    """A report of one batch, as JSON text. ``number`` grows with each batch of a pipeline, ``time`` is when it came."""
+    """A report of one batch, as JSON text. ``number`` grows with each batch of a pipeline; ``time`` is the time of
+    arrival."""
 
     number: int
     time: datetime
@@ -68,19 +71,19 @@ class ReportStatements:
 
 
 class ReportReader:
-    """Reports of pipelines; no part of the registry either."""
+    """Reads reports of pipelines. They are not part of the registry."""
 
     def __init__(self, transaction: SqlTransaction, sql: ReportStatements) -> None:
         self._transaction = transaction
         self._sql = sql
 
     def pipeline(self, name: str) -> ReportingPipeline | None:
-        """A pipeline that has reported, or None."""
+        """Return the pipeline ``name``, or None if it has never reported."""
         records = self._transaction.rows(self._sql.pipeline, {"name": name})
         return _parse_pipeline(records[0]) if records else None
 
     def pipelines(self, after: str, limit: int) -> list[ReportingPipeline]:
-        """Up to ``limit`` of them by name, behind the name ``after``."""
+        """Return up to ``limit`` pipelines by name, starting after the name ``after``."""
         return [
             _parse_pipeline(record)
             for record in self._transaction.rows(self._sql.pipelines, {"after": after, "limit": limit})
@@ -91,9 +94,9 @@ class ReportReader:
         return int(self._transaction.rows(self._sql.count, {})[0][0])
 
     def reports(self, pipeline: str, before: int, limit: int, size: int) -> list[StoredReport]:
-        """Up to ``limit`` reports with numbers below ``before``, the newest first.
+        """Return up to ``limit`` reports of a pipeline with numbers below ``before``, the newest first.
 
-        They end before they have more than ``size`` characters together, but never before the first.
+        Fewer are returned if they would have more than ``size`` characters together, but always the first one.
         """
         place = {"pipeline": pipeline, "before": before}
         sizes = self._transaction.rows(self._sql.sizes, {**place, "limit": limit})
@@ -106,7 +109,10 @@ class ReportReader:
         return [StoredReport(number=number, time=instant(time), value=value) for number, time, value in records]
 
     def newest(self, names: Sequence[str], size: int) -> Iterator[tuple[str, StoredReport]]:
-        """The newest reports of these pipelines, in this order; up to ``size`` characters, or one, are read at once."""
+        """Yield the newest report of each pipeline, in the order of ``names``. Pipelines without reports are left out.
+
+        Each query reads at most ``size`` characters, but at least one report.
+        """
         sizes = dict(self._transaction.rows(self._sql.newest_sizes, {"names": self._transaction.array(names)}))
         waiting = [name for name in dict.fromkeys(names) if name in sizes]
         while waiting:
@@ -121,17 +127,17 @@ class ReportReader:
 
 
 class ReportWriter(ReportReader):
-    """Reports of pipelines in a write transaction."""
+    """Reads and writes reports of pipelines in a write transaction."""
 
     def put_report(
         self, name: str, batch: str, value: str, gist: JSON, *, time: datetime, keep: int
     ) -> tuple[int, bool]:
-        """Store the report of a pipeline's batch, JSON text, with its gist, and keep the newest ``keep`` of all.
+        """Store the report ``value`` (JSON text) of a pipeline's ``batch``, with its summary ``gist``.
 
-        Returns its number, and whether it is new: one of the same batch is replaced, in its old place and of its old
-        time.
+        Only the newest ``keep`` reports of the pipeline are kept. Returns the report's number, and True if it is new. A
+        report of the same batch is replaced, and keeps its number and time.
         """
-        # The numbers of those kept have no gaps, so that the oldest are found by theirs.
+        # The numbers of the stored reports have no gaps, so the oldest reports are found by number.
         pipeline = self.pipeline(name)
         newest = 0 if pipeline is None else pipeline.newest
         stored = self._transaction.rows(self._sql.of_batch, {"pipeline": name, "batch": batch})
@@ -148,7 +154,7 @@ class ReportWriter(ReportReader):
         return number, not stored
 
     def drop_pipeline(self, name: str) -> bool:
-        """Remove a pipeline and its reports; whether there was one."""
+        """Remove a pipeline and its reports. Return True if it existed."""
         self._transaction.run(self._sql.prune, {"pipeline": name, "upto": _LAST_NUMBER})
         return self._transaction.run(self._sql.drop_pipeline, {"name": name}) > 0
 

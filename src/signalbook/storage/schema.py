@@ -1,6 +1,6 @@
-"""The tables, as the program of this version wants them. ``migrations/`` brings a database here.
+"""The tables of this program's version. ``migrations/`` brings a database to this state.
 
-Attributes are JSON text beside indexed key columns, so that a change of the model never changes a table. Instants are
+Attributes are JSON text next to indexed key columns, so that a change of the model never changes a table. Instants are
 integers (microseconds since 1970 UTC): exact, comparable and the same on every database. Text that is compared or
 sorted uses code point order everywhere (SQLite's own order, collation "C" on PostgreSQL).
 """
@@ -31,7 +31,7 @@ from signalbook.values import JSON, dump_json
 from signalbook.xid import Xid
 
 REVISION: Final = "0018"
-"""The newest migration; a test holds it to ``migrations/versions``."""
+"""The newest migration. A test checks that it equals the last one in ``migrations/versions``."""
 
 TABLES: Final = MetaData()
 
@@ -66,23 +66,25 @@ ENTITIES: Final = Table(
 
 
 def _index(name: str, column: Column[Any], *columns: Column[Any]) -> Index:
-    """An index over ``columns`` of the rows that have a value in the first column named: few of all rows do."""
+    """Create an index over ``columns`` that contains only rows with a value in ``column``, because few rows have a
+    value."""
     has_value = column.is_not(None)
     return Index(name, *columns, sqlite_where=has_value, postgresql_where=has_value)
 
 
 _C: Final = ENTITIES.c
 _index("entities_by_xref", _C.xref, _C.xref)
-# Which rows hold a document, and which of a Resource's Versions do, however many others do as well.
+# Finds the rows that have a document, and those of one Resource's Versions, at a cost independent of other rows.
 _index("entities_by_document", _C.document, _C.document, _C.parent)
-# Of a Resource's Versions the newest ones, the neighbours of one and those derived from one, whatever their number.
+# Finds the newest Versions of a Resource, the neighbours of a Version and the Versions derived from it by index.
 _index("entities_by_rank", _C.rank, _C.parent, _C.rank, _C.folded)
 _index("entities_by_ancestor", _C.ancestorid, _C.parent, _C.ancestorid)
 _index("entities_by_uri", _C.uri, _C.uri, _C.key)
-# The Versions with an id, of one Group: xids begin with it.
+# Finds the Versions with a schema id in one Group: their xids begin with the Group's xid.
 _index("entities_by_schemaid", _C.schemaid, _C.schemaid, _C.xid)
 
-# How many children of a type each entity has: kept with every insert and delete, so that no one counts a million rows.
+# The number of children of each type that an entity has. Every insert and delete updates it, so that no request counts
+# a million rows.
 MEMBERS: Final = Table(
     "members",
     TABLES,
@@ -91,7 +93,8 @@ MEMBERS: Final = Table(
     Column("count", BigInteger, nullable=False),
 )
 
-# How many Versions are in each Group, at any depth, and how many bytes their documents have, each for itself.
+# The number of Versions in each Group, at any depth, and the total bytes of their documents. A document that several
+# Versions share is counted for each of them.
 USAGE: Final = Table(
     "group_usage",
     TABLES,
@@ -107,7 +110,7 @@ DOCUMENTS: Final = Table(
     Column("content", LargeBinary, nullable=False),
 )
 
-# The numbers that contents of schemas have in a Group: also when no Version has them any more.
+# The numbers of schema contents in a Group. A number stays when no Version has the content any more.
 SCHEMA_IDS: Final = Table(
     "schema_ids",
     TABLES,
@@ -117,7 +120,7 @@ SCHEMA_IDS: Final = Table(
 )
 Index("schema_ids_by_content", SCHEMA_IDS.c.content, SCHEMA_IDS.c.group)
 
-# Versions that are deleted for everybody but the API that may still show them.
+# Versions that are deleted for every API except the Confluent-compatible API, which may still show them.
 SOFT_DELETED: Final = Table(
     "soft_deleted",
     TABLES,
@@ -131,7 +134,7 @@ SOFT_DELETED: Final = Table(
 )
 Index("soft_deleted_by_id", SOFT_DELETED.c.group, SOFT_DELETED.c.schemaid)
 
-# What the Confluent-compatible API is given for the registry, contexts and subjects beside their schemas.
+# Settings that clients of the Confluent-compatible API store for the registry, for contexts and for subjects.
 SUBJECT_SETTINGS: Final = Table(
     "subject_settings",
     TABLES,
@@ -148,7 +151,7 @@ CONFIG: Final = Table(
     Column("value", Text),
 )
 
-# The key-value store beside the registry, for the server and its operator, unseen by clients: names are paths.
+# The key-value store for the server and its operator. Clients cannot see it. Names are paths.
 KEY_VALUES: Final = Table(
     "notes",
     TABLES,
@@ -156,7 +159,7 @@ KEY_VALUES: Final = Table(
     Column("value", Text, nullable=False),
 )
 
-# The pipelines that report their batches, each with the number and the gist of the newest report.
+# The pipelines that report their batches, each with the number and a summary of its newest report.
 PIPELINES: Final = Table(
     "pipelines",
     TABLES,
@@ -166,7 +169,7 @@ PIPELINES: Final = Table(
     Column("gist", Text, nullable=False),
 )
 
-# No part of the registry, and no change of it: a history that grows and is pruned (docs/decisions/127).
+# Not part of the registry: writing a report is no change of the registry. Old reports are pruned (docs/decisions/127).
 REPORTS: Final = Table(
     "reports",
     TABLES,
@@ -198,7 +201,7 @@ SUBSCRIPTIONS: Final = Table(
     Column("owner", Text),
 )
 
-# Apart from subscriptions: these are written every second while events are delivered.
+# Separate from the subscriptions, because these rows are written every second while events are delivered.
 DELIVERIES: Final = Table(
     "deliveries",
     TABLES,
@@ -214,7 +217,7 @@ DELIVERIES: Final = Table(
     Column("lastdelivery", Text, nullable=False),
     Column("next", Text, nullable=False),
 )
-# What the pruning of the outbox has to leave.
+# Finds the oldest position that a subscription still needs. Pruning the outbox has to keep everything after it.
 Index("deliveries_by_position", DELIVERIES.c.position)
 
 CONSENTS: Final = Table(
@@ -225,7 +228,8 @@ CONSENTS: Final = Table(
     Column("rate", BigInteger),
 )
 
-# Of a token's secret there is a hash alone. ``used`` is written now and then, and by whichever server it was used at.
+# The secret of a token is stored as a hash only. ``used`` is updated now and then, by any server that the token was
+# used at.
 TOKENS: Final = Table(
     "tokens",
     TABLES,
@@ -256,7 +260,8 @@ SESSIONS: Final = Table(
     Index("sessions_by_subject", "subject", "created"),
 )
 
-# The last storage key given out, and other numbers. Rows rather than sequences, so that a rolled back write leaves no
+# The last storage key that was assigned, and other numbers. They are rows, not sequences, so that a rolled back write
+# leaves no trace.
 # trace.
 COUNTERS: Final = Table(
     "counters",
@@ -265,7 +270,8 @@ COUNTERS: Final = Table(
     Column("value", BigInteger, nullable=False),
 )
 
-# Made of the entities alone: what people search, beside the words themselves (``words``), and what refers to what.
+# The search index, derived from the entities: what people search, without the words (``words``), and references between
+# entities.
 INDEX_ENTRIES: Final = Table(
     "index_entries",
     TABLES,
@@ -305,7 +311,7 @@ OUTBOX: Final = Table(
     sqlite_autoincrement=True,
 )
 
-# No part of the registry, and no change of it either: a history that is pruned by age.
+# Not part of the registry: writing an entry is no change of the registry. Entries are pruned by age.
 AUDIT: Final = Table(
     "audit",
     TABLES,
@@ -314,30 +320,30 @@ AUDIT: Final = Table(
     Column("who", Text, nullable=False),
     Column("action", Text, nullable=False),
     Column("outcome", Text, nullable=False),
-    # Each on a line of its own, with a line break before the first and behind the last.
+    # Each xid is on its own line, with a line break before the first and after the last.
     Column("xids", Text, nullable=False),
     Column("correlationid", Text, nullable=False),
     Column("details", Text, nullable=False),
     sqlite_autoincrement=True,
 )
-# The only one: a row is written with every write of the registry, and read by people now and then.
+# The only index: an entry is written with every write of the registry, but people rarely read the audit log.
 Index("audit_by_time", AUDIT.c.time)
 
 
 Parameters = dict[str, Any]
 
 COLUMNS: Final = tuple(c for c in ENTITIES.c if c.name not in ("type", "folded"))
-"""What a query for rows selects, in the order ``load`` expects."""
+"""The columns that a query for rows selects, in the order that ``load`` expects."""
 
 IDENTITY: Final = frozenset({"key", "parent", "xid", "type", "folded"})
-"""Columns that never change in the life of an entity."""
+"""The columns that never change while an entity exists."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def load(record: tuple[Any, ...]) -> Row:
-    """The row in one record of ``COLUMNS``."""
+    """Return the row in one database record, which has the columns of ``COLUMNS``."""
     key, parent, xid, epoch, createdat, modifiedat, attributes, *more_columns = record
     default, sticky, counter, xref, ancestor, document, settled, rank, uri, schemaid = more_columns
     return Row(
@@ -362,7 +368,7 @@ def load(record: tuple[Any, ...]) -> Row:
 
 
 def dump(row: Row) -> Parameters:
-    """Every column of ``row``, by name."""
+    """Return the value of every column for ``row``, by column name."""
     collection, folded = position(row.xid)
     return {
         "key": row.key,
@@ -393,35 +399,37 @@ def position(xid: Xid) -> tuple[str, str]:
 
 
 def fold(id: str) -> str:
-    """The form in which ids are compared and sorted. Ids are ASCII (core R25), so lower case is all there is to it."""
+    """Return the form in which ids are compared and sorted. Lower case is enough, because ids are ASCII (core R25)."""
     return id.lower()
 
 
 def findable(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the texts that can be ids. PostgreSQL rejects a search for NUL and fails the transaction."""
+    """Return the texts that can be ids. Texts with NUL are left out, because PostgreSQL fails the
+    transaction for them."""
     return tuple(text for text in texts if "\0" not in text)
 
 
 def stored_xid(text: str) -> Xid:
-    """An xid that was checked on its way in: no second check, this runs for every row read."""
+    """Parse an xid from the database. It was checked before it was stored; a second check for every row
+    would be slow."""
     return Xid(tuple(text[1:].split("/"))) if len(text) > 1 else Xid()
 
 
 def load_json(text: str) -> JSON:
-    """Decode JSON that ``dump_text`` wrote; its depth was checked on its way in."""
+    """Decode JSON that ``dump_text`` wrote. The depth is not checked, because it was checked before storing."""
     return msgspec.json.decode(text)
 
 
 def dump_text(value: JSON) -> str:
-    """Encode as JSON text; NUL comes out escaped, which PostgreSQL's text needs."""
+    """Encode ``value`` as JSON text. NUL is escaped, because PostgreSQL's text type cannot hold it."""
     return dump_json(value).decode()
 
 
 def microseconds(stamp: datetime) -> int:
-    """Microseconds since 1970 UTC; exact for every ``datetime``, negative before."""
+    """Return the microseconds since 1970 UTC; exact for every ``datetime``, negative before 1970."""
     return (stamp - _EPOCH) // _MICROSECOND
 
 
 def instant(value: int) -> datetime:
-    """The UTC ``datetime`` that ``microseconds`` made ``value`` of."""
+    """Return the UTC ``datetime`` for ``value`` microseconds since 1970: the inverse of ``microseconds``."""
     return _EPOCH + timedelta(0, 0, value)

@@ -1,4 +1,4 @@
-"""Sessions: who logged in to the explorer, until when, under a hash of the secret that is in the browser's cookie."""
+"""Sessions of people who logged in to the explorer, stored under a hash of the secret in the browser's cookie."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from signalbook.storage.transaction import SqlTransaction, SqlWriting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSession:
-    """A session: whose it is, by an ``issuer`` or by the API token with the id ``token``.
+    """A session of ``subject``, who logged in through an ``issuer`` or with the API token with the id ``token``.
 
-    ``id`` is a hash. ``displayname`` is what pages call the ``subject``. ``hint`` is what the issuer wants to see to
-    end its own session, sealed by the secret.
+    ``id`` is a hash of the session's secret. ``displayname`` is the name that pages show. ``hint`` is the text that the
+    issuer needs to end its own session, encrypted with the secret.
     """
 
     id: str
@@ -49,7 +49,7 @@ class SessionStatements:
 
 
 class SessionReader:
-    """Sessions; no part of the registry."""
+    """Reads sessions. They are not part of the registry."""
 
     def __init__(self, transaction: SqlTransaction, sql: SessionStatements) -> None:
         self._transaction = transaction
@@ -61,21 +61,21 @@ class SessionReader:
         return _parse_session(records[0]) if records else None
 
     def of(self, subject: str, issuer: str) -> list[str]:
-        """The ids of somebody's, in the order in which they began."""
+        """Return the ids of the sessions of ``subject``, named by ``issuer``, in the order in which they began."""
         records = self._transaction.rows(self._sql.of_subject, {"subject": subject})
         return [str(session_id) for session_id, of in records if of == issuer]
 
 
 class SessionWriter(SessionReader):
-    """Sessions in a write transaction. To remove one changes ``Store.generation``; to add one, which nobody could have
-    asked for before, does not."""
+    """Reads and writes sessions. Removing a session changes ``Store.generation``. Adding one does not, because nothing
+    was cached for it."""
 
     def __init__(self, transaction: SqlWriting, sql: SessionStatements) -> None:
         super().__init__(transaction, sql)
         self._writing = transaction
 
     def add(self, session: StoredSession) -> None:
-        """Add one."""
+        """Add a session."""
         self._writing.run(
             self._sql.add,
             {
@@ -92,19 +92,19 @@ class SessionWriter(SessionReader):
         )
 
     def remove(self, id: str) -> bool:
-        """Remove one; whether there was one."""
+        """Remove the session ``id``. Return True if it existed."""
         gone = self._writing.run(self._sql.remove, {"id": id}) > 0
         self._writing.pending.touched |= gone
         return gone
 
     def remove_of(self, subject: str) -> int:
-        """Remove all of a subject, whoever named it; how many there were."""
+        """Remove all sessions of ``subject``, from any issuer. Return their number."""
         gone = self._writing.run(self._sql.remove_of, {"subject": subject})
         self._writing.pending.touched |= gone > 0
         return gone
 
     def remove_expired(self, now: datetime) -> None:
-        """Remove those that have expired, which hold nowhere any more."""
+        """Remove the sessions that expired up to ``now``. They are not valid anywhere any more."""
         self._writing.run(self._sql.remove_expired, {"now": microseconds(now)})
 
 

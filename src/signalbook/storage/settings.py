@@ -31,43 +31,46 @@ class SettingsStatements:
 
 
 class SettingsReader:
-    """Operator settings: configuration documents, and a key-value store beside the registry, unseen by its clients."""
+    """Reads operator settings: configuration documents, and a key-value store that clients cannot see."""
 
     def __init__(self, transaction: SqlTransaction, sql: SettingsStatements) -> None:
         self._transaction = transaction
         self._sql = sql
 
     def config(self, name: str) -> JSON | None:
-        """The configuration document ``name`` (``capabilities``, ``modelsource``), or None if never set."""
+        """Return the configuration document ``name`` (``capabilities``, ``modelsource``), or None if it is not set."""
         records = self._transaction.rows(self._sql.config, {"name": name})
         return load_json(records[0][0]) if records and records[0][0] is not None else None
 
     def config_epoch(self, name: str) -> int:
-        """Grows with every ``put_config``; 0 if never set. Cheap: what compiled models are cached by."""
+        """Return a number that grows with every ``put_config`` of ``name``; 0 if it was never set.
+
+        Reading it is cheap. Compiled models are cached by it.
+        """
         records = self._transaction.rows(self._sql.config_epoch, {"name": name})
         return int(records[0][0]) if records else 0
 
     def get(self, name: str) -> JSON:
-        """The value stored under ``name``, None if there is none."""
+        """Return the value stored under ``name``, or None if there is no value."""
         records = self._transaction.rows(self._sql.get, {"name": name})
         return load_json(records[0][0]) if records else None
 
 
 class SettingsWriter(SettingsReader):
-    """Operator settings in a write transaction."""
+    """Reads and writes operator settings in a write transaction."""
 
     def __init__(self, transaction: SqlWriting, sql: SettingsStatements) -> None:
         super().__init__(transaction, sql)
         self._writing = transaction
 
     def put_config(self, name: str, value: JSON | None) -> None:
-        """Set (or with None remove) a configuration document; raises its epoch."""
+        """Set a configuration document and raise its epoch. The value None removes the document."""
         self._writing.pending.touched = True
         text = None if value is None else dump_text(value)
         self._writing.run(self._sql.put_config, {"name": name, "value": text})
 
     def put(self, name: str, value: JSON | None) -> None:
-        """Store (or with None remove) a value. It is no part of the registry, and no change of it."""
+        """Store a value in the key-value store; None removes it. This does not change the registry."""
         if value is None:
             self._writing.run(self._sql.drop, {"name": name})
         else:

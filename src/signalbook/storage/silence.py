@@ -1,8 +1,8 @@
-"""Connections to PostgreSQL that find out, when no answer comes, whether any is still to come.
+"""Connections to PostgreSQL that detect when the server will never respond.
 
-TCP tells of a machine or a network that is gone, within seconds (``KEEPALIVE``). It does not tell of a proxy, a
-firewall or a frozen server that takes what is sent and answers nothing. Nor would a bound on every statement: one that
-waits for its turn to write, or copies a million rows, takes as long as it takes. So another connection asks.
+TCP detects a lost machine or network within seconds (``KEEPALIVE``). It does not detect a proxy, a firewall or a frozen
+server that accepts data and never responds. A timeout for every statement does not help: a statement that waits for its
+turn to write, or copies a million rows, may rightly take long. So a second connection queries the state of the first.
 """
 
 from __future__ import annotations
@@ -24,35 +24,36 @@ KEEPALIVE: Final = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-"""For libpq, in seconds and milliseconds; the server does the same at its end."""
+"""Parameters for libpq, in seconds and milliseconds. The server sets the same values at its end."""
 _SILENT_SECONDS: Final = 5.0
-"""Without a byte of the answer, until somebody asks."""
+"""The seconds without a byte of the response, after which a second connection queries the state."""
 _ON_ITS_WAY_SECONDS: Final = 1.0
-"""For an answer that was sent, to arrive."""
+"""The seconds that a response may be under way after the server has sent it."""
 _BACKEND: Final = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
-# By its start, too: the number may be another's by now.
+# The start time is compared, too, since the process id may have been reused.
 _STATE: Final = "SELECT coalesce(state, '') FROM pg_stat_activity WHERE (pid, backend_start) = (%s, %s)"
 _END: Final = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE (pid, backend_start) = (%s, %s)"
 _UNREACHABLE: Final = "unreachable"
 _GONE: Final = "gone"
 _UNKNOWN: Final = ""
 _OVER: Final = (_GONE, "idle", "idle in transaction", "idle in transaction (aborted)")
-"""What the server says of who has answered, or was never asked."""
+"""States of a server process that has sent its response, or never got the statement."""
 _TOO_MANY: Final = ("too many", "remaining connection slots")
 
 
 class Connection(psycopg.Connection[Any]):
-    """Raises ``OperationalError``, as where the connection broke, once it is known that no answer comes."""
+    """A connection that raises ``OperationalError``, like a broken connection, once it is known that no response will
+    come."""
 
     _backend: tuple[Any, ...] | None = None
     _again: Callable[[], psycopg.Connection[Any]]
     _forsaken: deque[tuple[Any, ...]]
 
     def watch(self, again: Callable[[], psycopg.Connection[Any]], forsaken: deque[tuple[Any, ...]]) -> None:
-        """Begin to ask. ``again`` connects to the same server.
+        """Start to watch this connection. ``again`` connects to the same server.
 
-        What is given up joins the ``forsaken``, of all connections: at the server it may hold the turn to write, for
-        which all others wait. It is ended here if it is from before.
+        ``forsaken`` lists the server processes of abandoned connections, shared by all connections. Such a process may
+        hold the lock for writing, for which all others wait, so this call terminates the processes listed so far.
         """
         self._again, self._forsaken = again, forsaken
         self._backend = self.execute(_BACKEND).fetchall()[0]
@@ -80,7 +81,8 @@ class Connection(psycopg.Connection[Any]):
                 if ready:
                     heard, allowed = time.monotonic(), _SILENT_SECONDS
                 elif time.monotonic() - heard > allowed:
-                    # Who is idle by now may just have answered: only the second time that is for good.
+                    # A process that is idle now may just have sent its response. Only a second idle state means that no
+                    # response comes.
                     allowed = self._check_backend(last=allowed == _ON_ITS_WAY_SECONDS)
                     heard = time.monotonic()
                 awaited = gen.send(ready)
@@ -89,7 +91,7 @@ class Connection(psycopg.Connection[Any]):
             return result
 
     def _check_backend(self, *, last: bool) -> float:
-        """Return the seconds to wait on. Raises ``OperationalError`` if there is nothing to wait for."""
+        """Return the seconds to wait on. Raises ``OperationalError`` if no response can come."""
         state = self._query_backend_state()
         if state == _UNREACHABLE or (state in _OVER and last):
             if self._backend is not None:

@@ -1,4 +1,4 @@
-"""SQLite: one file, written by one transaction at a time, read by any number beside it (WAL)."""
+"""SQLite: one file, written by one transaction at a time, while any number of transactions read it (WAL)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SQLite(Dialect):
     """A SQLite database file.
 
     ``synchronous`` is SQLite's own setting: ``full`` keeps a commit through a power failure, ``normal`` through a crash
-    of the program only. ``timeout`` is in seconds. ``scratch`` is a folder to remove at the end.
+    of the program only. ``timeout`` is in seconds. ``scratch`` is a folder that ``close`` removes.
     """
 
     begin_read: ClassVar = "BEGIN"
@@ -72,7 +72,8 @@ class SQLite(Dialect):
 
     @classmethod
     def at(cls, url: URL, *, timeout: float) -> SQLite:
-        """The database a ``sqlite:`` URL names. Raises ``StorageError`` for what such a URL cannot say."""
+        """Return the database that a ``sqlite:`` URL names. Raises ``StorageError`` for unsupported parts
+        of the URL."""
         if url.host:
             raise StorageError(f"the database URL {url} has two slashes; a file takes three: sqlite:///{url.host}")
         options = dict(url.query)
@@ -85,12 +86,15 @@ class SQLite(Dialect):
 
     @classmethod
     def throw_away(cls, *, timeout: float) -> SQLite:
-        """A database that is gone when closed. A file, since in memory SQLite lets no one read beside a writer."""
+        """Return a database that is deleted when it is closed.
+
+        It is a file, because with an in-memory database SQLite allows no reading while another connection writes.
+        """
         scratch = tempfile.TemporaryDirectory(prefix="signalbook-")
         return cls(Path(scratch.name) / "scratch.db", timeout=timeout, synchronous="off", scratch=scratch)
 
     def connect(self) -> DriverConnection:
-        """Open the file in WAL mode. Raises ``StorageError`` where the file system cannot do that."""
+        """Open the file in WAL mode. Raises ``StorageError`` if the file system does not support it."""
         self._make()
         connection = sqlite3.connect(
             self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False, cached_statements=256
@@ -103,7 +107,8 @@ class SQLite(Dialect):
         return connection
 
     def _make(self) -> None:
-        """A new file is for its owner alone, and so are its WAL and index, to which SQLite gives the same mode."""
+        """Create the file, readable by its owner only, if it is missing. SQLite gives its WAL and index the
+        same mode."""
         with suppress(OSError):  # it is there, or SQLite says what is wrong
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
@@ -116,7 +121,8 @@ class SQLite(Dialect):
         connection.execute("PRAGMA journal_size_limit=67108864")
 
     def _switch_to_wal(self, connection: sqlite3.Connection) -> str:
-        """Switch the journal. SQLite does not wait for others here, whatever its timeout: two first starts collide."""
+        """Switch the journal to WAL mode. SQLite does not wait for other connections here, so retry until
+        the timeout."""
         deadline = time.monotonic() + self._timeout
         while True:
             try:
@@ -127,37 +133,37 @@ class SQLite(Dialect):
                 time.sleep(0.01)
 
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """Return ``IN`` over the elements of a JSON array."""
+        """Return the condition that ``column`` is in the JSON array in parameter ``name``."""
         return column.in_(select(self.elements(name).c.value))
 
     def elements(self, name: str) -> FromClause:
-        """Return the elements of a JSON array."""
+        """Return the elements of the JSON array in parameter ``name`` as a table with the column ``value``."""
         return func.json_each(bindparam(name)).table_valued("value")
 
     def contains(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """``LIKE`` knows upper and lower case of ASCII, and of nothing else."""
+        """Return a substring test with ``LIKE``, which ignores the case of ASCII letters only."""
         return column.like(bindparam(name), escape="!")
 
     def contained(self, text: str) -> str:
-        """A pattern."""
+        """Return ``text`` as a ``LIKE`` pattern, with special characters escaped."""
         escaped = _SPECIAL.sub(r"!\1", text)
         return f"%{escaped}%"
 
     def folds_to_ascii(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
-        """``GLOB``, which takes its time, only for texts that have more bytes than characters."""
+        """Return a test for characters whose lower case is ASCII. The slow ``GLOB`` runs only on non-ASCII texts."""
         beyond_ascii = func.length(cast(column, LargeBinary)) > func.length(column)
         return and_(beyond_ascii, column.bool_op("GLOB")(literal_column(f"'*[{FOLDING}]*'")))
 
     def insert(self, table: Any) -> sqlite.Insert:
-        """SQLite's own."""
+        """Return SQLite's own insert statement, which supports ON CONFLICT."""
         return sqlite.insert(table)
 
     def array(self, values: Collection[int] | Collection[str]) -> str:
-        """A JSON array."""
+        """Return ``values`` as a JSON array."""
         return msgspec.json.encode(list(values)).decode()
 
     def stream(self, connection: DriverConnection, sql: str, parameters: Parameters) -> Iterator[list[Columns]]:
-        """Fetch from an open cursor."""
+        """Yield batches of records from an open cursor."""
         cursor: Any = connection.execute(sql, parameters)
         try:
             while records := cursor.fetchmany(BATCH):
@@ -166,22 +172,23 @@ class SQLite(Dialect):
             cursor.close()
 
     def load(self, connection: DriverConnection, table: str, columns: Sequence[str], rows: Iterable[Columns]) -> None:
-        """Insert them; keys of ``AUTOINCREMENT`` go on behind the largest by themselves."""
+        """Insert ``rows``. SQLite assigns later ``AUTOINCREMENT`` keys above the largest inserted key by itself."""
         names, places = ", ".join(f'"{name}"' for name in columns), ", ".join("?" for _ in columns)
         connection.cursor().executemany(f'INSERT INTO "{table}" ({names}) VALUES ({places})', rows)  # noqa: S608
 
     def find_unreadable(self, connection: DriverConnection) -> Iterator[str]:
-        """Yield what SQLite's own check of pages and indexes reports."""
+        """Yield the problems that SQLite's own check of pages and indexes reports."""
         for (message,) in connection.execute(f"PRAGMA integrity_check({_MAX_MESSAGES})").fetchall():
             if message != "ok":
                 yield " ".join(str(message).split())
 
     def lost(self, error: Exception) -> bool:  # noqa: ARG002
-        """Never: a file does not hang up."""
+        """Return False: a file has no connection that can be lost."""
         return False
 
     def explain(self, error: Exception) -> StorageError:
-        """Explain an error by SQLite's primary result code; extended codes only tell where in SQLite it happened."""
+        """Return the ``StorageError`` for SQLite's primary result code. Extended codes only say where in SQLite it
+        happened."""
         code = _extract_primary_code(error)
         busy = code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
         DATABASE_ERRORS.labels("busy" if busy else "error").inc()
@@ -191,9 +198,9 @@ class SQLite(Dialect):
         return kind(_REMEDIES.get(code, "SQLite cannot go on"), where=self.where, cause=str(error))
 
     def generation(self, query: str) -> int:
-        """Return the generation. It is read again only when SQLite's own counter shows a commit.
+        """Return the generation of the store. It is read again only if SQLite's own counter shows a commit.
 
-        Only commits of other connections change that counter, so a connection that never writes reads it.
+        That counter changes only for commits of other connections, so a connection that never writes reads it.
         """
         with self._watch_lock:
             if self._watch is None:
@@ -205,7 +212,7 @@ class SQLite(Dialect):
             return self._generation
 
     def close(self) -> None:
-        """Remove a throw-away database."""
+        """Close the connection that reads the generation, and remove a temporary database."""
         with self._watch_lock:
             if self._watch is not None:
                 self._watch.close()

@@ -1,4 +1,4 @@
-"""The store: opening and migrating a database, a pool of connections and the turn to write, on any dialect."""
+"""Open and migrate a store on any dialect, keep its pool of connections, and let writers take turns."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from signalbook.values import JSON
 _LOG: Final = logging.getLogger("signalbook.storage")
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _ONE_AT_A_TIME: Final = threading.Lock()
-"""Alembic keeps the migration that runs in module globals."""
+"""Serializes migrations, because Alembic keeps the running migration in module globals."""
 
 
 def ensure_current(dialect: Dialect, migrated: Migrated | None = None) -> None:
-    """Migrate the database unless it is at this program's revision already; all migrations or none.
+    """Migrate the database unless it already has this program's revision. Either all migrations are applied or none.
 
-    ``migrated`` writes in the same transaction, unless it made the tables.
+    ``migrated`` writes in the transaction of the migration. It is not called if the database was empty before.
 
-    Any number of programs may start at once: one migrates, the others wait for it. Raises ``StorageError`` if the
-    database cannot be used or was written by a newer program.
+    Any number of programs may call this at once: one of them migrates, the others wait for it. Raises ``StorageError``
+    if the database cannot be used or was written by a newer program.
     """
     try:
         if schema_revision(dialect) != REVISION:
@@ -59,7 +59,8 @@ def ensure_current(dialect: Dialect, migrated: Migrated | None = None) -> None:
 
 
 def schema_revision(dialect: Dialect) -> str | None:
-    """The revision of the database, asked without loading Alembic; None also for whatever hinders the answer."""
+    """Return the revision of the database without loading Alembic, or None if the revision cannot be read for any
+    reason."""
     connection = dialect.connect()
     try:
         return str(connection.execute("SELECT version_num FROM alembic_version").fetchall()[0][0])
@@ -70,7 +71,8 @@ def schema_revision(dialect: Dialect) -> str | None:
 
 
 def migrate(dialect: Dialect, revision: str = "head", migrated: Migrated | None = None) -> None:
-    """Migrate the database to a ``revision`` that this program knows. Raises the driver's errors, ``StorageError``."""
+    """Migrate the database to ``revision``, which this program must know. Raises the driver's errors and
+    ``StorageError``."""
     with _ONE_AT_A_TIME:
         _migrate(dialect, revision, migrated)
 
@@ -97,7 +99,7 @@ def _migrate(dialect: Dialect, revision: str, migrated: Migrated | None) -> None
             )
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
-        # Whoever waited for another program to migrate it finds nothing to do.
+        # If another program migrated the database while this one waited, there is nothing left to do.
         if migrated is not None and old_revision not in (None, REVISION):
             with writing(_unwrap_driver(connection.connection), dialect) as transaction:
                 migrated(transaction, str(old_revision))
@@ -108,9 +110,9 @@ _QUIET_SECONDS: Final = 60.0
 _POOL_SIZE: Final = 8
 """Idle connections kept for the next request."""
 _OUTAGES: Final = "outages"
-"""How many there had been when a connection was made."""
+"""The key under which a pooled connection stores the number of outages before the connection was made."""
 _MOMENT: Final = 2.0
-"""Seconds for which requests wait for a database that may be back."""
+"""The seconds that requests wait while another thread tries to reconnect to the database."""
 
 
 class Statements:
@@ -133,7 +135,8 @@ _COMPILED: Final[dict[type[Dialect], Statements]] = {}
 
 
 def _compile_statements(dialect: Dialect) -> Statements:
-    """The statements in the words of this kind of database: to compile them takes longer than to open a store."""
+    """Return the compiled statements for the class of ``dialect``. They are cached: compiling takes longer than opening
+    a store."""
     kind = type(dialect)
     if kind not in _COMPILED:
         _COMPILED[kind] = Statements(dialect)
@@ -141,9 +144,9 @@ def _compile_statements(dialect: Dialect) -> Statements:
 
 
 class ReadTransaction:
-    """A consistent view of the store at one instant, that of its first call. For one thread at a time.
+    """A consistent view of the store at the instant of its first call. Use one instance from one thread at a time.
 
-    Every call of its parts may raise ``StorageError``.
+    Every call of its readers may raise ``StorageError``.
     """
 
     def __init__(self, transaction: SqlTransaction, sql: Statements) -> None:
@@ -152,35 +155,35 @@ class ReadTransaction:
         self.outbox = OutboxReader(transaction, sql.outbox)
         self.settings = SettingsReader(transaction, sql.settings)
 
-    # Requests about the registry, by far the most, have nothing to do with these.
+    # These readers are created on first use, because most requests concern the registry only.
     @cached_property
     def reports(self) -> ReportReader:
-        """Reports of pipelines."""
+        """The reader of pipeline reports."""
         return ReportReader(self._transaction, self._sql.reports)
 
     @cached_property
     def subscriptions(self) -> SubscriptionReader:
-        """Subscriptions and their deliveries."""
+        """The reader of subscriptions and their deliveries."""
         return SubscriptionReader(self._transaction, self._sql.subscriptions)
 
     @cached_property
     def audit(self) -> AuditReader:
-        """The audit."""
+        """The reader of the audit log."""
         return AuditReader(self._transaction, self._sql.audit)
 
     @cached_property
     def tokens(self) -> TokenReader:
-        """API tokens."""
+        """The reader of API tokens."""
         return TokenReader(self._transaction, self._sql.tokens)
 
     @cached_property
     def sessions(self) -> SessionReader:
-        """Sessions of people who logged in to the explorer."""
+        """The reader of sessions of people who logged in to the explorer."""
         return SessionReader(self._transaction, self._sql.sessions)
 
     @cached_property
     def confluent(self) -> ConfluentReader:
-        """Numbers of schemas, and what only the Confluent-compatible API knows."""
+        """The reader of schema ids and of other data that only the Confluent-compatible API uses."""
         return ConfluentReader(self._transaction, self._sql.confluent)
 
     @cached_property
@@ -190,7 +193,7 @@ class ReadTransaction:
 
 
 class WriteTransaction(ReadTransaction):
-    """A read-write transaction: sees its own writes; all or nothing."""
+    """A read-write transaction: it sees its own writes, and either all of them are committed or none."""
 
     _transaction: SqlWriting
     entities: EntityWriter
@@ -205,32 +208,32 @@ class WriteTransaction(ReadTransaction):
 
     @cached_property
     def reports(self) -> ReportWriter:
-        """Reports of pipelines."""
+        """The writer of pipeline reports."""
         return ReportWriter(self._transaction, self._sql.reports)
 
     @cached_property
     def subscriptions(self) -> SubscriptionWriter:
-        """Subscriptions and their deliveries."""
+        """The writer of subscriptions and their deliveries."""
         return SubscriptionWriter(self._transaction, self._sql.subscriptions)
 
     @cached_property
     def audit(self) -> AuditWriter:
-        """The audit."""
+        """The writer of the audit log."""
         return AuditWriter(self._transaction, self._sql.audit)
 
     @cached_property
     def tokens(self) -> TokenWriter:
-        """API tokens."""
+        """The writer of API tokens."""
         return TokenWriter(self._transaction, self._sql.tokens)
 
     @cached_property
     def sessions(self) -> SessionWriter:
-        """Sessions of people who logged in to the explorer."""
+        """The writer of sessions of people who logged in to the explorer."""
         return SessionWriter(self._transaction, self._sql.sessions)
 
     @cached_property
     def confluent(self) -> ConfluentWriter:
-        """Numbers of schemas, and what only the Confluent-compatible API knows."""
+        """The writer of schema ids and of other data that only the Confluent-compatible API uses."""
         return ConfluentWriter(self._transaction, self._sql.confluent)
 
     @cached_property
@@ -239,15 +242,15 @@ class WriteTransaction(ReadTransaction):
         return IndexWriter(self._transaction, self._sql.index)
 
     def savepoint(self) -> AbstractContextManager[None]:
-        """A part that may fail alone: on any exception what the block did is undone, and the transaction goes on.
+        """Open a savepoint: if the block raises any exception, its writes are undone and the transaction can continue.
 
-        Parts follow one another, none is in another. Raises ``StorageError`` where the database gave up the whole
-        transaction; what the block still streams ends with it.
+        Savepoints cannot be nested. Result streams that the block opened end with the block. Raises ``StorageError`` if
+        the database ended the whole transaction.
         """
         return self._transaction.savepoint()
 
     def finish(self) -> None:
-        """Last work before the commit: write what is pending."""
+        """Write the pending changes. The caller commits afterwards."""
         self._transaction.check()
         self.entities.finish()
         self.outbox.finish()
@@ -260,12 +263,13 @@ class WriteTransaction(ReadTransaction):
 
 
 Migrated = Callable[[WriteTransaction, str], None]
-"""Writes what is to be written with a migration, of a database that had this revision."""
+"""A callback that gets a write transaction and the revision that the database had before its migration."""
 
 
 @contextmanager
 def writing(connection: DriverConnection, dialect: Dialect) -> Iterator[WriteTransaction]:
-    """The write transaction that is open on ``connection``: it is for the caller to commit after the block."""
+    """Yield a ``WriteTransaction`` for the transaction that is open on ``connection``. The caller commits after the
+    block."""
     sql = _compile_statements(dialect)
     transaction = SqlWriting(connection, dialect, insert=sql.entities.insert, update=sql.entities.update)
     writer = WriteTransaction(transaction, sql)
@@ -277,14 +281,15 @@ def writing(connection: DriverConnection, dialect: Dialect) -> Iterator[WriteTra
 
 
 class Store:
-    """A database with the schema of this version in it. Safe for threads; not for use on both sides of a fork."""
+    """A database whose tables have this program's revision. It is thread-safe; do not use one instance in both
+    processes after a fork."""
 
     def __init__(self, dialect: Dialect, *, timeout: float) -> None:
         self._dialect = dialect
         self.where = dialect.where
         self._timeout = timeout
         self._away_since = 0.0
-        """On the monotonic clock; 0 while the database is there."""
+        """The time on the monotonic clock at which the database became unavailable; 0 while it is available."""
         self._full_until = 0.0
         self._away = ""
         self._outages = 0
@@ -307,7 +312,8 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[ReadTransaction]:
-        """A read transaction; any number at once, beside the writer."""
+        """Open a read transaction. Any number of read transactions can be open at once, also during a write
+        transaction."""
         with self._transaction(self._dialect.begin_read) as connection:
             transaction = SqlTransaction(connection, self._dialect)
             try:
@@ -317,9 +323,9 @@ class Store:
 
     @contextmanager
     def write(self) -> Iterator[WriteTransaction]:
-        """The write transaction: commits at the end of the block, rolls back on any exception.
+        """Open the write transaction. It commits at the end of the block, and rolls back on any exception.
 
-        Raises ``StorageBusy`` when other writers hold the store for longer than the store's timeout.
+        Raises ``StorageBusy`` if other writers hold the store for longer than the store's timeout.
         """
         with self._await_turn(), self._transaction(self._dialect.begin_write) as connection:
             with writing(connection, self._dialect) as transaction:
@@ -327,11 +333,11 @@ class Store:
             self._commit(connection)
 
     def generation(self) -> Hashable:
-        """Another value once anything of the registry was committed, by whichever process: as long as it is the same,
-        so is what was read of the registry after it was returned.
+        """Return a value that changes whenever any process commits a change of the registry. While the value stays
+        equal, data that was read from the registry after this call is still current.
 
-        Tokens that are made or revoked count, too; settings stored by key, reports, subscriptions and the audit leave
-        it as it is.
+        Creating or revoking a token changes the value, too. Key-value settings, reports, subscriptions and the audit
+        log do not change it.
         """
         self._check_open()
         self._await_database()
@@ -341,14 +347,15 @@ class Store:
             raise self._explain(error) from None
 
     def close(self) -> None:
-        """Give back every connection; those in use follow when their transactions end."""
+        """Close all idle connections. Connections in use are closed when their transactions end."""
         self._closed = True
         self._pool.dispose()
         self._dialect.close()
 
     @contextmanager
     def _await_turn(self) -> Iterator[None]:
-        """Writers of this process wait here, not at the database: without a connection each, and without polling."""
+        """Wait until no other thread of this process writes. Waiting here instead of in the database needs neither a
+        connection per writer nor polling."""
         if not self._writing.acquire(timeout=self._timeout):
             raise StorageBusy(f"other writers held the store for {self._timeout:g} s; try again", where=self.where)
         try:
@@ -358,7 +365,7 @@ class Store:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[DriverConnection]:
-        """An open transaction; whatever is not committed at the end is rolled back."""
+        """Open a transaction and yield its connection. At the end, everything that was not committed is rolled back."""
         pooled = self._begin(begin)
         try:
             yield _unwrap_driver(pooled)
@@ -375,7 +382,7 @@ class Store:
                 return pooled
             except self._dialect.errors as error:
                 self._return_connection(pooled)
-                # When a server restarts all kept connections are dead, and only using one shows it, maybe late.
+                # When a server restarts, all pooled connections are dead, but each shows it only when it is used.
                 if self._dialect.lost(error) and pooled.info.get(_OUTAGES) == self._outages:
                     self._outages += 1
                 dead += 1
@@ -383,7 +390,8 @@ class Store:
                     raise self._explain(error) from None
 
     def _await_database(self) -> None:
-        """Wait until the database is back. One thread at a time tries, which may take long; the others wait a moment.
+        """Wait until the database is available again. One thread at a time tries to connect; others wait at most
+        ``_MOMENT``.
 
         Raises ``StorageUnavailable``.
         """
@@ -410,7 +418,7 @@ class Store:
         try:
             while True:
                 pooled = self._pool.connect()
-                # What was there before an outage is dead now, as a rule, and it may take seconds to find out of each.
+                # Connections from before an outage are usually dead, and finding that out may take seconds for each.
                 if pooled.info.setdefault(_OUTAGES, self._outages) == self._outages:
                     return pooled
                 pooled.invalidate()
@@ -422,7 +430,8 @@ class Store:
             raise self._explain(error) from None
 
     def _explain(self, error: Exception) -> StorageError:
-        """Return the error for people. The first error of an outage is also logged, since thousands may follow."""
+        """Return the ``StorageError`` for a driver error. Only the first error of an outage is logged, since thousands
+        may follow."""
         explained = self._dialect.explain(error)
         if isinstance(explained, StorageUnavailable):
             self._away = explained.shown
@@ -430,14 +439,14 @@ class Store:
                 self._away_since = time.monotonic()
                 self._outages += 1
                 _LOG.error("the database is away: %s", explained)
-        # Each write says so: one line a minute is enough on a disk that may be full itself.
+        # Each failing write would log this. Log once a minute, because the log may be on the same full disk.
         if isinstance(explained, StorageFull) and time.monotonic() > self._full_until:
             self._full_until = time.monotonic() + _QUIET_SECONDS
             _LOG.error("a write failed: %s", explained)
         return explained
 
     def _commit(self, connection: DriverConnection) -> None:
-        """Commit a transaction in which nothing failed: ``finish`` lets no other come here."""
+        """Commit the transaction. ``WriteTransaction.finish`` raises before this call if any statement failed."""
         try:
             connection.execute("COMMIT")
         except self._dialect.errors as error:
@@ -465,31 +474,32 @@ def _unwrap_driver(pooled: PoolProxiedConnection) -> DriverConnection:
 
 
 class KeyValueStore:
-    """The key-value store for who needs nothing else of it: each call is a transaction of its own."""
+    """The key-value store for callers that need nothing else from the database. Each call is a transaction
+    of its own."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def get(self, name: str) -> JSON:
-        """The value stored under ``name``, None if there is none."""
+        """Return the value stored under ``name``, or None if there is no value."""
         with self._store.read() as transaction:
             return transaction.settings.get(name)
 
     def put(self, values: Mapping[str, JSON]) -> None:
-        """Store values by name, all or none of them; None removes one."""
+        """Store ``values`` by name, all of them or none. The value None removes a name."""
         with self._store.write() as transaction:
             for name, value in values.items():
                 transaction.settings.put(name, value)
 
 
 def open_store(url: str, *, timeout: float = 60.0, idle: float = IDLE, migrated: Migrated | None = None) -> Store:
-    """Open the store at ``url``, creating or migrating its tables first where that is needed.
+    """Open the store at ``url``. Create or migrate its tables first if necessary.
 
-    ``sqlite:///FILE`` is a file (``sqlite:////FILE`` an absolute path), ``sqlite://`` a throw-away store that is gone
+    ``sqlite:///FILE`` is a file (``sqlite:////FILE`` an absolute path), ``sqlite://`` a temporary store that is deleted
     when closed, ``postgresql://user:password@host:port/name`` a PostgreSQL database; it takes libpq's parameters.
-    ``timeout`` is how many seconds a transaction waits for its turn before ``StorageBusy``. After ``idle`` seconds in
-    which it hears nothing of a write, PostgreSQL undoes it: whoever made it may be gone without a sign, and others wait
-    for their turn. ``migrated`` as in ``ensure_current``. Raises ``StorageError``.
+    ``timeout`` is how many seconds a transaction waits for its turn before ``StorageBusy``. ``idle`` is how many
+    seconds a write transaction on PostgreSQL may be idle before the server rolls it back: the client may be gone
+    without a sign while others wait. ``migrated`` is called as in ``ensure_current``. Raises ``StorageError``.
     """
     dialect = find_dialect(url, timeout, idle)
     try:
@@ -506,7 +516,8 @@ def is_throw_away(url: str) -> bool:
 
 
 def find_dialect(url: str, timeout: float, idle: float = IDLE) -> Dialect:
-    """The kind of database that ``url`` names, as ``open_store`` takes it, at that place. Raises ``StorageError``."""
+    """Return the dialect for ``url`` (formats as in ``open_store``), configured with ``timeout`` and ``idle`` seconds.
+    Raises ``StorageError`` if the URL is invalid."""
     try:
         parsed = make_url(url)
         make = _DIALECTS[parsed.drivername]

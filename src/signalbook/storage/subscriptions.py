@@ -1,4 +1,4 @@
-"""Subscriptions, how far the deliveries to each are, and what web hooks agreed to."""
+"""Subscriptions, the progress of their deliveries, and the consent of web hooks."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _REVISION: Final = "subscriptions.revision"
 _COUNT: Final = "subscriptions.count"
 
 ACTIVE: Final = "active"
-"""All is well, or nothing was tried yet."""
+"""The last attempt succeeded, or nothing was attempted yet."""
 RETRYING: Final = "retrying"
-"""The last attempt failed; there will be another one at ``next``."""
+"""The last attempt failed. The next attempt is at ``next``."""
 SUSPENDED: Final = "suspended"
-"""The sink took nothing for too long: nothing is tried until the subscription is updated. Nothing is lost either."""
+"""The sink accepted nothing for too long. No attempts are made until the subscription is updated; no event is lost."""
 GONE: Final = "gone"
-"""The sink said that it is gone for good (HTTP 410): nothing is tried until the subscription is updated."""
+"""The sink responded that it is gone for good (HTTP 410). No attempts are made until the subscription is updated."""
 DELIVERY_STATES: Final = (ACTIVE, RETRYING, SUSPENDED, GONE)
 
 
@@ -32,9 +32,10 @@ DELIVERY_STATES: Final = (ACTIVE, RETRYING, SUSPENDED, GONE)
 class DeliveryState:
     """The progress of the deliveries to a subscription, as ``GET`` of it shows.
 
-    Every event up to the outbox position ``position`` is done: delivered, rejected or not selected. ``delivered`` and
-    ``rejected`` count events, ``failures`` attempts since the last accepted event, the first of them at ``failing``.
-    ``lasterror``, which holds no secrets, stays until an event is accepted. Times are RFC3339, or empty.
+    Every event up to the outbox position ``position`` was delivered, rejected or not selected. ``delivered`` and
+    ``rejected`` count events. ``failures`` counts failed attempts since the last accepted event; the first of them was
+    at ``failing``. ``lasterror``, which contains no secrets, is kept until an event is accepted. Times are RFC 3339, or
+    empty.
     """
 
     position: int
@@ -50,14 +51,14 @@ class DeliveryState:
 
     @property
     def over(self) -> bool:
-        """True if nothing more will be tried."""
+        """True if no further attempts are made until the subscription is updated."""
         return self.state in (SUSPENDED, GONE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSubscription:
-    """A subscription without secrets; ``sealed`` are these, encrypted, if it has any. ``credential`` is JSON, too, and
-    so is ``owner``."""
+    """A subscription. Its secrets, if any, are in ``sealed`` only, encrypted. ``credential`` and ``owner`` are JSON
+    objects, or None if there is no credential or owner."""
 
     id: str
     revision: int
@@ -76,7 +77,8 @@ class StoredSubscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredConsent:
-    """The agreement of the web hook at ``sink`` by callback, at most ``rate`` requests a minute; None means any."""
+    """The consent that the web hook at ``sink`` gave by callback, to at most ``rate`` requests per minute; None is no
+    limit."""
 
     sink: str
     rate: int | None
@@ -111,7 +113,7 @@ class SubscriptionStatements:
 
 
 class SubscriptionReader:
-    """Subscriptions, their deliveries, and what web hooks agreed to; no part of the registry."""
+    """Reads subscriptions, their deliveries, and the consent of web hooks. They are not part of the registry."""
 
     def __init__(self, transaction: SqlTransaction, sql: SubscriptionStatements) -> None:
         self._transaction = transaction
@@ -126,12 +128,13 @@ class SubscriptionReader:
         return self._read_counter(_COUNT)
 
     def get(self, id: str) -> StoredSubscription | None:
-        """Return a subscription, or None."""
+        """Return the subscription ``id``, or None."""
         records = self._transaction.rows(self._sql.get, {"id": id})
         return _parse_subscription(records[0]) if records else None
 
     def page(self, after: str = "", limit: int | None = None) -> list[StoredSubscription]:
-        """Up to ``limit`` of them by id, behind the id ``after``."""
+        """Return up to ``limit`` subscriptions by id, starting after the id ``after``. Without ``limit``,
+        return all."""
         bounds = {"after": after, "limit": _ALL if limit is None else limit}
         return [_parse_subscription(record) for record in self._transaction.rows(self._sql.page, bounds)]
 
@@ -141,19 +144,20 @@ class SubscriptionReader:
         return _parse_delivery(records[0]) if records else None
 
     def deliveries(self, after: str, through: str) -> dict[str, DeliveryState]:
-        """The same by id, behind ``after`` and up to ``through``."""
+        """Return the progress of deliveries by subscription id, for ids after ``after`` and up to ``through``."""
         records = self._transaction.rows(self._sql.deliveries, {"after": after, "through": through})
         return {record[0]: _parse_delivery(record) for record in records}
 
     def least_position(self) -> int | None:
-        """The least position of all deliveries: what is behind it is still needed."""
+        """Return the least position of all deliveries, or None without deliveries. Outbox entries after it are still
+        needed."""
         position = self._transaction.rows(self._sql.least_position, {})[0][0]
         return None if position is None else int(position)
 
     def states(self) -> dict[str, tuple[int, int]]:
-        """Return the number of deliveries in each state, and their least position. Empty states are left out.
+        """Return (number of deliveries, least position) for each state. States without deliveries are left out.
 
-        The position of an active delivery is seldom written: it tells where a restart begins to read.
+        The position of an active delivery is written rarely, because it only tells where to read on after a restart.
         """
         return {state: (int(count), int(least)) for state, count, least in self._transaction.rows(self._sql.states, {})}
 
@@ -168,33 +172,34 @@ class SubscriptionReader:
 
 
 class SubscriptionWriter(SubscriptionReader):
-    """Subscriptions in a write transaction."""
+    """Reads and writes subscriptions in a write transaction."""
 
     def put(self, subscription: StoredSubscription) -> None:
-        """Add one, or replace the one with its id."""
+        """Add a subscription, or replace the subscription with the same id."""
         row = {field.name: getattr(subscription, field.name) for field in fields(subscription)}
         row |= {name: None if row[name] is None else dump_text(row[name]) for name in _JSON}
         self._transaction.run(self._sql.put, row)
 
     def remove(self, id: str) -> None:
-        """Remove one, and with it its delivery and consent."""
+        """Remove the subscription ``id`` with its delivery and consent."""
         for statement in (self._sql.remove, self._sql.remove_delivery, self._sql.remove_consent):
             self._transaction.run(statement, {"id": id})
 
     def put_totals(self, *, revision: int, count: int) -> None:
-        """Set what ``revision`` and ``count`` return: both are asked several times a second."""
+        """Set the numbers that ``revision`` and ``count`` return. They are stored, because both are read several times
+        a second."""
         for name, value in ((_REVISION, revision), (_COUNT, count)):
             self._transaction.run(self._sql.put_counter, {"name": name, "value": value})
 
     def put_delivery(self, id: str, delivery: DeliveryState) -> None:
-        """Store how far the deliveries to one are."""
+        """Store the progress of the deliveries to the subscription ``id``."""
         row = {name: getattr(delivery, name) for name in _DELIVERY}
-        # What a sink said may have a NUL in it, which PostgreSQL's text cannot hold.
+        # The error text of a sink may contain a NUL, which PostgreSQL's text type cannot hold.
         row["lasterror"] = delivery.lasterror.replace("\0", "\ufffd")
         self._transaction.run(self._sql.put_delivery, {"subscription": id, **row})
 
     def put_consent(self, id: str, consent: StoredConsent) -> None:
-        """Store what the web hook of one agreed to."""
+        """Store the consent of the web hook of the subscription ``id``."""
         self._transaction.run(self._sql.put_consent, {"subscription": id, "sink": consent.sink, "rate": consent.rate})
 
 

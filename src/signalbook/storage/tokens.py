@@ -1,4 +1,4 @@
-"""API tokens: who they act as and how far, with a hash of their secrets; when each was last used."""
+"""Stored API tokens: their subjects and scopes, hashes of their secrets, and the times of their last use."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from signalbook.storage.transaction import SqlTransaction, SqlWriting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredToken:
-    """An API token: who it acts as, in which ``groups``, and to which actions it is narrowed; None is to none.
+    """An API token: its ``subject``, its ``groups``, and its ``scopes``, the actions it is limited to; None is no
+    limit.
 
-    ``hash`` is what its secret is known by. ``used`` is when it was, to a minute or so.
+    ``hash`` is the hash of its secret. ``used`` is the time of its last use, to a minute or so; None if it was never
+    used. Without ``expires`` it never expires.
     """
 
     id: str
@@ -46,19 +48,19 @@ class TokenStatements:
 
 
 class TokenReader:
-    """API tokens; no part of the registry."""
+    """Reads API tokens. They are not part of the registry."""
 
     def __init__(self, transaction: SqlTransaction, sql: TokenStatements) -> None:
         self._transaction = transaction
         self._sql = sql
 
     def get(self, id: str) -> StoredToken | None:
-        """Return a token, or None."""
+        """Return the token ``id``, or None."""
         records = self._transaction.rows(self._sql.get, {"id": id})
         return _parse_token(records[0]) if records else None
 
     def page(self, after: str, limit: int) -> list[StoredToken]:
-        """Up to ``limit`` of them by id, behind the id ``after``."""
+        """Return up to ``limit`` tokens by id, starting after the id ``after``."""
         return [
             _parse_token(record) for record in self._transaction.rows(self._sql.page, {"after": after, "limit": limit})
         ]
@@ -69,14 +71,14 @@ class TokenReader:
 
 
 class TokenWriter(TokenReader):
-    """API tokens in a write transaction. To add and to remove one changes ``Store.generation``."""
+    """Reads and writes API tokens. Adding and removing a token changes ``Store.generation``."""
 
     def __init__(self, transaction: SqlWriting, sql: TokenStatements) -> None:
         super().__init__(transaction, sql)
         self._writing = transaction
 
     def add(self, token: StoredToken) -> None:
-        """Add one."""
+        """Add a token."""
         self._writing.pending.touched = True
         self._writing.run(
             self._sql.add,
@@ -94,13 +96,13 @@ class TokenWriter(TokenReader):
         )
 
     def remove(self, id: str) -> bool:
-        """Remove one; whether there was one."""
+        """Remove the token ``id``. Return True if it existed."""
         gone = self._writing.run(self._sql.remove, {"id": id}) > 0
         self._writing.pending.touched |= gone
         return gone
 
     def put_used(self, id: str, time: datetime) -> None:
-        """Store when one was used, if it is still there."""
+        """Store the time of the last use of the token ``id``, if the token still exists."""
         self._writing.run(self._sql.put_used, {"id": id, "time": microseconds(time)})
 
 

@@ -1,4 +1,4 @@
-"""One open transaction on any dialect: statements and streams; of a write also savepoints and what the commit adds."""
+"""An open transaction on any dialect: statements and streams; for writes also savepoints and changes for the commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from signalbook.storage.words import IndexEntry
 from signalbook.xid import Xid
 
 Place: TypeAlias = tuple[int, str, str]
-"""Where an entity stands: its parent's key, its collection's name, its folded id."""
+"""The place of an entity: its parent's key, its collection's name, its folded id."""
 
 VERSIONS: Final = "versions"
 BYTES: Final = "bytes"
@@ -35,7 +35,7 @@ class SqlTransaction:
         self._streams: list[Any] = []
 
     def array(self, values: Collection[int] | Collection[str]) -> object:
-        """``values`` as one parameter."""
+        """Return ``values`` as one statement parameter."""
         return self._dialect.array(values)
 
     def rows(self, sql: str, parameters: Parameters) -> list[Any]:
@@ -47,7 +47,7 @@ class SqlTransaction:
             raise self._translate_failure(error) from None
 
     def stream(self, sql: str, parameters: Parameters) -> Iterator[tuple[Any, ...]]:
-        """The records of one query, a batch at a time in memory. Ends with the transaction."""
+        """Yield the records of a query, with one batch at a time in memory. Ends with the transaction."""
         batches = self._dialect.stream(self._connection, sql, parameters)
         self._streams.append(batches)
         while True:
@@ -64,11 +64,11 @@ class SqlTransaction:
                 yield record
 
     def run(self, sql: str, parameters: Parameters) -> int:
-        """Run one statement that returns nothing; the number of rows it touched."""
+        """Run one statement that returns no records. Return the number of affected rows."""
         return self.run_many(sql, [parameters])
 
     def run_many(self, sql: str, parameters: Sequence[Parameters]) -> int:
-        """Run a statement once per set of parameters; the number of rows touched altogether."""
+        """Run a statement once per set of parameters. Return the total number of affected rows."""
         self.check()
         if not parameters:
             return 0
@@ -87,7 +87,7 @@ class SqlTransaction:
             raise self._kind(self._over)
 
     def end(self, reason: str = "this transaction is over; open another one") -> None:
-        """Make every later call raise ``StorageError`` with ``reason``, and give up what is still being streamed."""
+        """Make every later call raise ``StorageError`` with ``reason``, and close all open streams."""
         self._over = self._over or reason
         self._end_streams()
 
@@ -96,13 +96,13 @@ class SqlTransaction:
             self._streams.pop().close()
 
     def _translate_failure(self, error: Exception) -> StorageError:
-        """Translate ``error``. The database may have given up the transaction: nothing more happens in it."""
+        """Return ``error`` as a ``StorageError`` and end this transaction, since the database may have ended it."""
         explained = self._dialect.explain(error)
         self._broken = True
         # The first failure is the cause; those after it only follow from it.
         if not self._over:
             self._over = f"an earlier failure ended this transaction: {explained.shown}"
-            # Others in this transaction may try again, too.
+            # Later calls in this transaction raise the same type, so that their callers may retry, too.
             again = isinstance(explained, StorageUnavailable | StorageBusy | StorageFull)
             self._kind = type(explained) if again else StorageError
         return explained
@@ -110,16 +110,16 @@ class SqlTransaction:
 
 @dataclass(slots=True, kw_only=True)
 class Pending:
-    """The state of one part of a write transaction: rows read so far, and rows that the commit has yet to add.
+    """The changes of one part of a write transaction that the commit has yet to write, and rows read so far.
 
-    ``rows`` are entities as they are now, as far as they were read. The database has yet to get those that are
-    ``unwritten``, of which the keys in ``new`` and their ``places`` do not exist there, ``documents`` by digest,
-    the number of ``members`` each collection gained (by parent key and type), the ``usage`` of each Group (by
-    ``VERSIONS``, ``BYTES``, and the digests of documents, so many times their size), ``changes`` for the outbox,
-    entries of the ``audit``, the number of ``reserved`` keys, the contents of ``schemaids`` by Group,
-    entries of the ``index`` by key, None for deleted ones, and their ``marks``. ``named`` are documents that a row
-    got, ``suspects`` those that a row lost. ``touched`` is True if anything of the registry was written, ``marked`` if
-    the database has a savepoint where this part began.
+    ``rows`` are cached entities by xid. The other fields have yet to be written: ``unwritten`` rows, of which the keys
+    in ``new`` and their ``places`` do not exist in the database; ``documents`` by digest; the change in the number of
+    ``members`` of each collection (by parent key and type); the change in the ``usage`` of each Group (counts by
+    ``VERSIONS``, ``BYTES`` and document digest; a digest stands for the size of its document); ``changes`` for the
+    outbox; entries of the ``audit``; the number of ``reserved`` keys; contents by (Group, schema id) in ``schemaids``;
+    entries of the ``index`` by key, None for deleted entries; and ``marks``, new flags of index entries by key.
+    ``named`` are documents that a row now refers to, ``suspects`` those that lost a row. ``touched`` is True if
+    anything in the registry was written, ``marked`` if the database has a savepoint at the start of this part.
     """
 
     rows: dict[Xid, Row] = field(default_factory=dict)
@@ -141,13 +141,13 @@ class Pending:
     marked: bool = False
 
     def merge(self, part: Pending) -> None:
-        """Go on from where ``part`` ended, which came after this."""
+        """Add the changes of ``part``, which came after this part."""
         self.rows.update(part.rows)
         self.unwritten.update(part.unwritten)
         self.new |= part.new
         self.places |= part.places
         self.documents.update(part.documents)
-        # Counts are differences and add up; rows are states, of which the later one holds.
+        # Counts are differences and add up. Rows are states, so the later state wins.
         for parent, gained in part.members.items():
             add_counts(self.members.setdefault(parent, {}), gained)
         for group, gained in part.usage.items():
@@ -164,8 +164,9 @@ class Pending:
 
 
 class SqlWriting(SqlTransaction):
-    """A write transaction. Nobody else writes meanwhile: rows that were met are not read again, and what only queries
-    and the commit need is written once for all parts of the transaction (docs/decisions/021-group-commit.md).
+    """A write transaction. No other transaction writes at the same time, so rows that were read are not read again.
+    Changes that only queries and the commit need are written once for all parts of the transaction
+    (docs/decisions/021-group-commit.md).
 
     ``insert`` and ``update`` are the statements that write rows of entities.
     """
@@ -176,18 +177,18 @@ class SqlWriting(SqlTransaction):
         # One layer for the transaction, and one more while a savepoint is open: a rollback drops that layer.
         self.layers = [Pending()]
         self.counted: dict[int, dict[str, int]] = {}
-        """Stored numbers of children by parent and type, as they were before this transaction."""
+        """The stored number of children by parent key and type, as it was before this transaction."""
         self.vacant: set[Place] = set()
-        """Places at which there is nothing, neither stored nor unwritten, as far as they were asked for."""
+        """Places known to be vacant: no entity is stored or pending there."""
 
     @property
     def pending(self) -> Pending:
-        """The changes of the part under way."""
+        """The changes of the innermost part: the open savepoint's, else the transaction's."""
         return self.layers[-1]
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Begin a ``base.WriteTransaction.savepoint``."""
+        """Open a savepoint; see ``store.WriteTransaction.savepoint``."""
         self.check()
         self.layers.append(Pending())
         try:
@@ -203,12 +204,12 @@ class SqlWriting(SqlTransaction):
         self.pending.merge(part)
 
     def run_many(self, sql: str, parameters: Sequence[Parameters]) -> int:
-        """Run a statement once per set of parameters; the number of rows touched altogether."""
+        """Run a statement once per set of parameters. Return the total number of affected rows."""
         self._begin_part()
         return super().run_many(sql, parameters)
 
     def run_bulk(self, sql: str, rows: Sequence[Parameters]) -> int:
-        """Run what ``Dialect.insert_many`` or ``update_many`` made; the number of rows touched."""
+        """Run a statement that ``Dialect.insert_many`` or ``update_many`` made. Return the number of affected rows."""
         self._begin_part()
         return self._run_bulk(sql, rows)
 
@@ -222,13 +223,14 @@ class SqlWriting(SqlTransaction):
             raise self._translate_failure(error) from None
 
     def _begin_part(self) -> None:
-        """A part that fails shall take along what it did to the database, and nothing from before."""
+        """Write earlier parts and set a savepoint, so that a failing part undoes its own database changes and no
+        others."""
         last = len(self.layers) - 1
         self._write(self.layers[:last])
         self._mark(last)
 
     def flush(self) -> None:
-        """Write the rows that are unwritten, so that queries find them."""
+        """Write the pending rows, so that queries find them."""
         self._write(self.layers)
 
     def _write(self, layers: Sequence[Pending]) -> None:
@@ -238,7 +240,7 @@ class SqlWriting(SqlTransaction):
                 self._write_rows(layer)
 
     def _mark(self, depth: int) -> None:
-        """Set the savepoints of the parts down to this one, before the first thing that they do to the database."""
+        """Set the database savepoints of the parts up to ``depth``, before they change anything in the database."""
         for layer in self.layers[1 : depth + 1]:
             if not layer.marked:
                 super().run_many(_SAVEPOINT, [{}])
@@ -257,10 +259,10 @@ class SqlWriting(SqlTransaction):
         layer.places.clear()
 
     def _revert(self, part: Pending) -> None:
-        """Back to the savepoint: what failed after it is no failure of the transaction any more."""
+        """Roll back to the savepoint. A failure of ``part`` does not end the transaction, if the database allows it."""
         self._end_streams()
         if not part.marked:
-            # There is nothing to undo. But of what the database refused, it may have given up the transaction.
+            # The database has no savepoint to roll back to. After a database error the transaction is over.
             self._over = self._over if self._broken else None
             return
         self.forget_reads()
@@ -273,7 +275,7 @@ class SqlWriting(SqlTransaction):
             self._over = over or self._over
 
     def forget_reads(self) -> None:
-        """Rows, counts and empty places have to be read again."""
+        """Clear the cached rows, counts and vacant places, so that they are read again."""
         self.counted.clear()
         self.vacant.clear()
         for layer in self.layers:
@@ -281,6 +283,6 @@ class SqlWriting(SqlTransaction):
 
 
 def add_counts(counts: dict[str, int], gained: Mapping[str, int], sign: int = 1) -> None:
-    """Add to ``counts``, by type, what was ``gained``; with -1 as ``sign`` take it away."""
+    """Add the counts in ``gained`` to ``counts``, by name; subtract them if ``sign`` is -1."""
     for plural, count in gained.items():
         counts[plural] = counts.get(plural, 0) + sign * count

@@ -1,8 +1,8 @@
-"""What the index has of an entity, and its words as each database has them.
+"""The contents of index entries, and the word tables of each database.
 
-That is FTS5 in SQLite, and a tsvector with a GIN index in PostgreSQL.
+SQLite uses FTS5, PostgreSQL a tsvector with a GIN index.
 
-What a word is and how it is written was decided before: words here are letters and digits, in lower case.
+The caller splits texts into words: here words consist of letters and digits, in lower case.
 """
 
 from __future__ import annotations
@@ -19,26 +19,28 @@ from sqlalchemy.dialects.postgresql import TSVECTOR
 from signalbook.storage.dialect import Dialect
 
 Part: TypeAlias = Literal["names", "fields", "members", "prose", "facets"]
-"""What of an entity words are of: its ids and names; the words in names of members; these names, each as one word; all
-other text; what it is filtered by."""
+"""Where the words of an entity come from: its ids and names; the single words of its member names; whole member names,
+each as one word; all other text; the values it is filtered by."""
 PARTS: Final[tuple[Part, ...]] = ("names", "fields", "members", "prose", "facets")
 BREAK: Final = "\ue000"
-"""Stands between texts that are not one phrase."""
+"""Separates texts, so that no phrase matches across two of them."""
 _POSITIONS: Final = 16_383
-"""PostgreSQL's last position of a word."""
+"""The last position of a word that PostgreSQL can store."""
 _PLACES: Final = 256
-"""Positions that it keeps of a word."""
+"""The maximum number of positions that PostgreSQL stores for one word."""
 _MAX_TSVECTOR_BYTES: Final = 1_000_000
-"""Bytes of words and positions, of which a tsvector has at most 1,048,575."""
+"""The maximum bytes of words and positions that are written. PostgreSQL's limit is 1,048,575."""
 _LETTERS: Final[Mapping[Part, str]] = {"names": "n", "fields": "f", "members": "m", "prose": "p", "facets": "x"}
-# Each part has words of its own: a GIN index knows no weights, and would have to look at every row to tell them apart.
+# Each part's words get their own prefix: a GIN index stores no tsvector weights, so telling parts apart by weight would
+# mean reading every row.
 _PLACED: Final = ("names", "fields", "prose")
-"""Parts whose words are also asked for in their order."""
+"""The parts that are searched for phrases, so the positions of their words are stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Words that are to follow one another; with ``prefix`` the last one is how a word begins."""
+    """Words that must follow one another. With ``prefix``, the last word needs to match only the beginning
+    of a word."""
 
     words: tuple[str, ...]
     prefix: bool = False
@@ -46,22 +48,21 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition: one of these phrases, in one of these parts."""
+    """A condition: at least one of ``phrases`` occurs in at least one of ``parts``."""
 
     phrases: tuple[Phrase, ...]
     parts: tuple[Part, ...]
 
 
 Conjunction: TypeAlias = tuple[Condition, ...]
-"""All of these conditions."""
+"""Conditions that must all be met."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordQuery:
-    """A query: all conditions of ``every`` (at least one), and none of ``none``.
+    """A query: all conditions of ``every`` (at least one) and no condition of ``none`` must be met.
 
-    Of the groups of conditions in ``among``, if any, one must hold with all its conditions, and none of those in
-    ``hidden``.
+    If ``among`` is not empty, at least one of its conjunctions must be met. No conjunction of ``hidden`` may be met.
     """
 
     every: tuple[Condition, ...]
@@ -71,14 +72,14 @@ class WordQuery:
 
 
 CURRENT: Final = 1
-"""Flag of an entry: it is no Version, or the default one of its Resource."""
+"""Flag of an entry: the entity is not a Version, or it is the default Version of its Resource."""
 DEPRECATED: Final = 2
 
 
 class Text(msgspec.Struct, frozen=True, array_like=True):
-    """A text of an entity, as it is shown: what it is the text of, by path, and itself.
+    """A text of an entity to display: ``path`` names the attribute that holds the text.
 
-    With ``member`` the path is that of a member of its schema, and the text its description.
+    If ``member`` is True, ``path`` names a member of the entity's schema, and ``text`` is the member's description.
     """
 
     member: bool
@@ -87,16 +88,16 @@ class Text(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Link(NamedTuple):
-    """A reference from an entity to another one, by xid, with its kind."""
+    """A reference of ``kind`` from an entity to the entity with the xid ``target``."""
 
     kind: str
     target: str
 
 
 class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """The index entry of an entity: ``words`` by origin, ``texts`` to show, and ``links`` to others.
+    """The index entry of an entity: ``words`` by part, ``texts`` to display, and ``links`` to other entities.
 
-    ``folded`` is its id in lower case; a Version has that of its Resource.
+    ``folded`` is its id in lower case; for a Version, the id of its Resource.
     """
 
     key: int
@@ -113,18 +114,18 @@ class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 CURRENT_WORDS: Final = "index_words"
 PAST_WORDS: Final = "index_words_past"
-"""Words of Versions that are not shown by default. Nine in ten may be such, and few people look for them: among the
-others each would be met, and left out."""
+"""The table for the words of Versions that are not shown by default. They may be nine of ten entries and few people
+search them. In the same table, every search would have to read and skip them."""
 WORD_TABLES: Final = (CURRENT_WORDS, PAST_WORDS)
 
 
 def choose_table(flags: int) -> str:
-    """Return the table with the words of entries with these flags."""
+    """Return the name of the table with the words of entries with these flags."""
     return CURRENT_WORDS if flags & CURRENT else PAST_WORDS
 
 
 class SQLiteWords:
-    """FTS5. Its statements are of a table of words, by name."""
+    """Word tables in FTS5. The statements in a mapping are by name of the table."""
 
     put: Final = {
         table: f"INSERT OR REPLACE INTO {table} (rowid, names, fields, members, prose, facets) "  # noqa: S608  our own names
@@ -146,10 +147,11 @@ class SQLiteWords:
 
     @staticmethod
     def matching(table: str, columns: str) -> str:
-        """Return SQL for ``columns`` of entries that match ``:match`` and have the ``:want`` among their ``:flags``."""
+        """Return SQL for ``columns`` of entries that match ``:match`` and have exactly the bits ``:want`` among
+        ``:flags``."""
         return (
             f"SELECT {columns} FROM {table} JOIN index_entries e ON e.key = {table}.rowid "  # noqa: S608  our own names
-            # The plus keeps SQLite from asking for each key by itself.
+            # The plus keeps SQLite from looking up each key separately.
             f"WHERE {table} MATCH :match AND +{table}.rowid NOT IN (SELECT value FROM json_each(:without)) "
             f"AND (:within IS NULL OR +{table}.rowid IN (SELECT value FROM json_each(:within))) "
             "AND e.flags & :flags = :want"
@@ -157,7 +159,7 @@ class SQLiteWords:
 
     @staticmethod
     def having(table: str) -> str:
-        """Return SQL for those of the ``:keys`` that match ``:match``."""
+        """Return SQL for the ``:keys`` that match ``:match``."""
         return (
             f"SELECT rowid FROM {table} WHERE {table} MATCH :match "  # noqa: S608  our own names
             "AND +rowid IN (SELECT value FROM json_each(:keys))"
@@ -165,17 +167,17 @@ class SQLiteWords:
 
     @staticmethod
     def some(limit: str) -> str:
-        """Keys of what is shown by default and what ``:match``."""
+        """Return SQL for the keys of entities that are shown by default and match ``:match``."""
         return f"SELECT rowid FROM {CURRENT_WORDS} WHERE {CURRENT_WORDS} MATCH :match {limit}"  # noqa: S608  our own names
 
     @staticmethod
     def row(key: int, words: Mapping[Part, Sequence[str]]) -> Mapping[str, Any]:
-        """Parameters of ``put``."""
+        """Return the parameters of ``put``."""
         return {"key": key, **{part: " ".join(words.get(part, ())) for part in PARTS}}
 
     @staticmethod
     def match(query: WordQuery) -> str:
-        """FTS5's query."""
+        """Return ``query`` in FTS5's syntax."""
         every = _render_all_fts(query.every)
         among = " OR ".join(map(_render_all_fts, query.among))
         return " NOT ".join(
@@ -197,13 +199,14 @@ def _render_fts(condition: Condition) -> str:
 
 
 class PostgresWords:
-    """A tsvector made here: PostgreSQL's own parser takes apart what looks like a host, a file or a number.
+    """Word tables with tsvectors made here, because PostgreSQL's own parser splits texts that look like a host, a file
+    or a number.
 
-    Statements are of a table of words, by name.
+    The statements in a mapping are by name of the table.
     """
 
     merge: Final[list[str]] = []
-    # The planner takes a tsvector for as cheap to read as a number, and a bit of the flags for rare.
+    # The planner assumes that reading a tsvector is as cheap as a number, and that few rows have a bit of the flags.
     plan: Final = "SELECT set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)"
     copy: Final = {
         to: f"INSERT INTO {to} (key, words) SELECT key, words FROM {other} WHERE key = ANY(%(keys)s) "  # noqa: S608  our own names
@@ -213,7 +216,8 @@ class PostgresWords:
 
     @staticmethod
     def matching(table: str, columns: str) -> str:
-        """The same. First the words, by their index, then each entry by its key, until there are enough."""
+        """Return SQL as ``SQLiteWords.matching``. It searches the words by index, then reads entries by key until the
+        limit."""
         words = f"SELECT key FROM {table} WHERE words @@ CAST(%(match)s AS tsquery) OFFSET 0"  # noqa: S608  our own names
         entry = "SELECT * FROM index_entries WHERE key = w.key OFFSET 0"
         return (
@@ -225,13 +229,13 @@ class PostgresWords:
 
     @staticmethod
     def having(table: str) -> str:
-        """The same."""
+        """Return SQL for the ``keys`` that match."""
         words = f"SELECT key FROM {table} WHERE words @@ CAST(%(match)s AS tsquery) OFFSET 0"  # noqa: S608  our own names
         return f"SELECT key FROM ({words}) w WHERE key = ANY (CAST(%(keys)s AS bigint[]))"  # noqa: S608  our own names
 
     @staticmethod
     def some(limit: str) -> str:
-        """The same."""
+        """Return SQL for the keys of entities that are shown by default and match."""
         return f"SELECT key FROM {CURRENT_WORDS} WHERE words @@ CAST(%(match)s AS tsquery) {limit}"  # noqa: S608  our own names
 
     def __init__(self, dialect: Dialect) -> None:
@@ -246,7 +250,7 @@ class PostgresWords:
 
     @staticmethod
     def row(key: int, words: Mapping[Part, Sequence[str]]) -> Mapping[str, Any]:
-        """Parameters of ``put``. What an entity is filtered by comes first, and has room."""
+        """Return the parameters of ``put``. Facets come first, so that the size limit never cuts them."""
         placed: dict[str, list[int]] = defaultdict(list)
         position = 0
         for part, part_words in sorted(words.items(), key=lambda entry: entry[0] != "facets"):
@@ -266,14 +270,14 @@ class PostgresWords:
 
     @staticmethod
     def match(query: WordQuery) -> str:
-        """PostgreSQL's query."""
+        """Return ``query`` in PostgreSQL's tsquery syntax."""
         among = [f"({' | '.join(map(_render_all_tsquery, query.among))})"] if query.among else []
         unwanted = (f"!{text}" for text in (*map(_render_tsquery, query.none), *map(_render_all_tsquery, query.hidden)))
         return " & ".join([*map(_render_tsquery, query.every), *among, *unwanted])
 
 
 def _limit_size(placed: Mapping[str, list[int]]) -> Iterator[tuple[str, list[int]]]:
-    """Yield the first of the words, as many as a tsvector takes: some characters are many when they are folded."""
+    """Yield words with their positions, as many as fit into a tsvector. Folding may make one character several."""
     remaining_bytes = _MAX_TSVECTOR_BYTES
     for word, at in placed.items():
         remaining_bytes -= 4 + (len(word) if word.isascii() else len(word.encode())) + 2 * min(len(at), _PLACES)
@@ -301,5 +305,5 @@ Words: TypeAlias = SQLiteWords | PostgresWords
 
 
 def choose_words(dialect: Dialect) -> Words:
-    """Return the index of words of a kind of database."""
+    """Return the word tables for this kind of database."""
     return PostgresWords(dialect) if dialect.sql.name == "postgresql" else SQLiteWords()

@@ -1,4 +1,5 @@
-"""Writing entities and their documents: what is pending in a transaction, and when the database gets it."""
+"""Write entities and their documents: changes stay pending in the transaction until a query or the commit
+needs them."""
 
 from __future__ import annotations
 
@@ -13,32 +14,38 @@ from signalbook.storage.transaction import BYTES, VERSIONS, Pending, SqlWriting,
 from signalbook.xid import ROOT, Kind, Xid
 
 _SUSPECTS: Final = 10_000
-"""Documents looked at one by one after they lost a name; beyond that all documents are."""
+"""The number of documents that are checked one by one after a row dropped its reference to them. If there are more, all
+stored documents are checked."""
 _KEYS: Final = 10_000
-"""Keys in one statement."""
+"""The maximum number of keys in one statement."""
 _GROUP: Final = 2
 _VERSION_DEPTH: Final = 6
-"""Parts of their xids."""
+"""The number of parts in a Version's xid."""
 _MAX_CACHED_ROWS: Final = 2_000
-"""Rows: some for each write of a batch. What meets more of them at once hardly meets them again."""
+"""The maximum number of rows cached in a transaction. An operation on more rows hardly reads the same row twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupUsage:
-    """The number of a Group's Versions, and the bytes of their documents, each counted separately."""
+    """The number of a Group's Versions, and the total bytes of their documents. A shared document counts once per
+    Version."""
 
     versions: int
     bytes: int
 
 
 def sum_usage(parts: Collection[GroupUsage]) -> GroupUsage:
-    """Return the total of several parts of what a Group has."""
+    """Return the sum of several usages of one Group."""
     return GroupUsage(versions=sum(part.versions for part in parts), bytes=sum(part.bytes for part in parts))
 
 
 @dataclass(slots=True)
 class _Gone:
-    """Rows that go, how many of which type their parents have ``lost``, and the Groups among them."""
+    """The rows that a deletion removes.
+
+    ``keys`` are their storage keys, ``lost`` the number of removed children by parent key and type, ``groups`` the keys
+    of the removed Groups by xid.
+    """
 
     keys: set[int] = field(default_factory=set)
     lost: dict[int, dict[str, int]] = field(default_factory=dict)
@@ -49,7 +56,7 @@ _NOTHING: Final = GroupUsage(versions=0, bytes=0)
 
 
 class EntityWriter(EntityReader):
-    """Entities and their documents, with the transaction's own writes."""
+    """Reads and writes entities and their documents. Reads include the writes of the transaction."""
 
     def __init__(self, transaction: SqlWriting, sql: EntityStatements) -> None:
         super().__init__(transaction, sql)
@@ -57,7 +64,7 @@ class EntityWriter(EntityReader):
         self._last_key: int | None = None
         self._refers: bool | None = None
         self._used: dict[int, GroupUsage] = {}
-        """What Groups had stored before this transaction, as far as it was asked for."""
+        """The usage of Groups before this transaction, by key, as far as it was read."""
 
     def _query(self, sql: str, parameters: Mapping[str, Any]) -> list[Any]:
         """Return all records, including those that this transaction has not written yet."""
@@ -65,12 +72,12 @@ class EntityWriter(EntityReader):
         return super()._query(sql, parameters)
 
     def _stream(self, sql: str, parameters: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-        """The same, a batch at a time in memory."""
+        """Return the records like ``_query``, a batch at a time in memory."""
         self._writing.flush()
         return super()._stream(sql, parameters)
 
     def get_many(self, xids: Collection[Xid]) -> dict[Xid, Row]:
-        """The entities that exist among ``xids``; those met before are not read again."""
+        """Return the entities that exist among ``xids``. Rows that were read before are not read again."""
         self._writing.check()
         rows = self._find_cached(xids)
         missing = [xid for xid in xids if xid not in rows]
@@ -81,17 +88,18 @@ class EntityWriter(EntityReader):
         return rows
 
     def _find_cached(self, xids: Collection[Xid]) -> dict[Xid, Row]:
-        """Return the rows that were read before and not forgotten."""
-        # The layer of a savepoint comes behind that of its transaction: what it wrote last is what is found.
+        """Return those of ``xids`` that are cached: rows that were read or written and not forgotten since."""
+        # The layer of a savepoint comes after the layer of its transaction, so that its later writes win.
         layers = [rows for layer in self._writing.layers for rows in (layer.rows, layer.unwritten)]
         return {xid: row for rows in layers for xid in xids if (row := rows.get(xid)) is not None}
 
     def _read(self, xids: Collection[Xid]) -> dict[Xid, Row]:
-        """Stored entities. Those of one collection are read by their places: so the empty ones become known."""
+        """Read stored entities. If all are in one collection, read them by place, which also reveals the
+        vacant places."""
         collections = {xid.parent for xid in xids if xid.parts}
         collection = next(iter(collections), ROOT)
         parent = self._find_cached([collection.owner]).get(collection.owner) if len(collections) == 1 else None
-        # Collections are asked for, too, and are never there: what they are in is no collection.
+        # ``xids`` may contain xids of collections, which are not stored as entities.
         if parent is None or ROOT in xids or not collection.is_collection:
             return super().get_many(xids)
         plural = collection.parts[-1]
@@ -111,7 +119,8 @@ class EntityWriter(EntityReader):
         return {row.xid: row for row in rows if row.xid in requested}
 
     def is_vacant(self, parent: int, type: str, id: str) -> bool:
-        """Return True if no child has this id. If that is known already, pending rows need not be written first."""
+        """Return True if no child has this id. If the place is known to be vacant, no pending row has to be written
+        first."""
         return (parent, type, fold(id)) in self._writing.vacant or super().is_vacant(parent, type, id)
 
     def _remember(self, rows: Collection[Row]) -> None:
@@ -122,7 +131,8 @@ class EntityWriter(EntityReader):
             self._writing.pending.rows.update((row.xid, row) for row in rows)
 
     def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
-        """Number of children per (parent key, type): those stored, which are asked for once, and those gained."""
+        """Return the number of children by (parent key, type): the stored number, read once, plus the
+        pending changes."""
         totals: dict[tuple[int, str], int] = {}
         self._count(parents)
         for parent in set(parents):
@@ -143,32 +153,33 @@ class EntityWriter(EntityReader):
             self._writing.counted[parent][plural] = count
 
     def referrers(self, targets: Collection[Xid]) -> list[Row]:
-        """Resources whose xref is one of ``targets``; most registries have no reference at all."""
+        """Return the Resources whose xref is one of ``targets``. Skip the query if the registry has no
+        cross reference."""
         if self._refers is None:
             self._refers = bool(self._writing.rows(self._sql.refers, {"limit": 1}))
         return super().referrers(targets) if self._refers else []
 
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
-        """Exact bytes by digest."""
+        """Return the exact bytes of documents by digest, including pending documents."""
         pending_documents = {
             name: layer.documents[name] for layer in self._writing.layers for name in digests if name in layer.documents
         }
         return pending_documents | super().documents([name for name in digests if name not in pending_documents])
 
     def reserve(self, count: int) -> Sequence[int]:
-        """``count`` fresh storage keys, so that a tree can be inserted level by level."""
+        """Return ``count`` new storage keys, so that a tree can be inserted level by level."""
         if self._last_key is None:
             self._last_key = int(self._writing.rows(self._sql.last_key, {})[0][0])
-        # Nobody else writes meanwhile: the counter in the database is raised once, at the commit.
+        # No other writer runs at the same time, so the counter in the database is raised once, at the commit.
         first = self._last_key + sum(layer.reserved for layer in self._writing.layers) + 1
         self._writing.pending.reserved += max(count, 0)
         return range(first, first + count)
 
     def insert(self, rows: Sequence[Row]) -> None:
-        """Add rows (parents first). A sibling with the same id in any case raises ``DuplicateId``.
+        """Add ``rows``, parents first. Raises ``DuplicateId`` if a sibling has the same id, ignoring case.
 
-        After that, as after every error of the database, the transaction can only be rolled back: further calls and
-        the commit raise ``StorageError``.
+        After this error, as after every database error, the transaction can only be rolled back: further calls and the
+        commit raise ``StorageError``.
         """
         part = self._writing.pending
         part.touched = True
@@ -184,7 +195,7 @@ class EntityWriter(EntityReader):
         self._keep(rows)
 
     def _claim_places(self, rows: Sequence[Row]) -> bool:
-        """Return True if all places are known to be empty; then they belong to these rows."""
+        """Return True if all places are known to be vacant, and then assign them to these rows."""
         part = self._writing.pending
         for row in rows:
             place = (row.parent, *position(row.xid))
@@ -197,10 +208,10 @@ class EntityWriter(EntityReader):
 
     def _insert(self, rows: Sequence[Row]) -> None:
         self._writing.pending.new.difference_update(row.key for row in rows)
-        # Some of them may have fitted before one did not: their places are empty no longer.
+        # Some rows may have been inserted before another one failed, so these places are no longer vacant.
         self._writing.vacant.difference_update((row.parent, *position(row.xid)) for row in rows)
         self._writing.flush()
-        # The statement passes over conflicts: on PostgreSQL an error would end the transaction, and name no id.
+        # The statement ignores conflicts: on PostgreSQL an error would end the transaction, and would not name the id.
         if self._writing.run_bulk(self._sql.insert, [dump(row) for row in rows]) < len(rows):
             raise self._build_duplicate(rows)
 
@@ -217,9 +228,10 @@ class EntityWriter(EntityReader):
         return error
 
     def update(self, rows: Sequence[Row]) -> None:
-        """Replace the rows with these keys; ``key``, ``parent`` and ``xid`` of a row never change.
+        """Replace the stored rows that have the keys of ``rows``; ``key``, ``parent`` and ``xid`` of a row never
+        change.
 
-        Raises ``StorageError`` if one of them is not stored.
+        Raises ``StorageError`` if one of the rows is not stored.
         """
         documents = {row.document for row in rows if row.document}
         part = self._writing.pending
@@ -235,7 +247,7 @@ class EntityWriter(EntityReader):
         self._keep(rows)
 
     def _find_documents(self, rows: Sequence[Row]) -> dict[int, str]:
-        """Return the documents that rows with these keys have so far."""
+        """Return the digests of the current documents of ``rows`` by key. Rows without a document are absent."""
         met = self._find_cached([row.xid for row in rows])
         unknown = [row.key for row in rows if row.xid not in met]
         keys = {"keys": self._writing.array(unknown)}
@@ -243,18 +255,19 @@ class EntityWriter(EntityReader):
         return {row.key: row.document for row in met.values() if row.document} | dict(stored)
 
     def _use(self, xid: Xid, gained: Mapping[str, int], sign: int = 1) -> None:
-        """Count what the Group of ``xid`` gained."""
+        """Add ``gained`` to the usage of the Group that contains ``xid``; subtract it if ``sign`` is -1."""
         add_counts(self._writing.pending.usage.setdefault(Xid(xid.parts[:_GROUP]), {}), gained, sign)
 
     def delete(self, keys: Collection[int]) -> None:
-        """Remove these rows and all beneath them; documents that no row names at the commit go with it."""
+        """Remove the rows with these keys and everything below them. The commit removes documents that no row refers
+        to."""
         if not keys:
             return
         part = self._writing.pending
         part.touched = True
         gone = _Gone()
         self._writing.flush()
-        # Level by level: a recursive query has no plan that is right for one row and for a million.
+        # Delete level by level: a recursive query has no plan that is right for both one row and a million rows.
         level = self._collect_leaving(self._sql.leaving, keys, gone)
         while level:
             level = self._collect_leaving(self._sql.beneath, level, gone)
@@ -266,7 +279,7 @@ class EntityWriter(EntityReader):
         self._writing.forget_reads()
 
     def _collect_leaving(self, sql: str, keys: Collection[int], gone: _Gone) -> set[int]:
-        """Return keys of rows that are about to go and were not met before; their documents are suspects."""
+        """Return the keys of the selected rows that were not yet collected. Their documents may become unreferenced."""
         leaving_keys = set()
         suspects = self._writing.pending.suspects
         for some in _split_keys(keys):
@@ -280,13 +293,16 @@ class EntityWriter(EntityReader):
                     stored_xid(text), key, {BYTES: size} if size is not None else {document: 1}, gone.groups
                 )
                 add_counts(gone.lost.setdefault(parent, {}), {plural: 1})
-                # One more than would be looked at one by one is enough to know that it will be all of them.
+                # One document above the limit is enough: the commit then checks all documents.
                 if document is not None and len(suspects) <= _SUSPECTS:
                     suspects.add(document)
         return leaving_keys
 
     def _count_loss(self, xid: Xid, key: int, size: Mapping[str | None, int], groups: dict[Xid, int]) -> None:
-        """Count what a Group loses that stays. The documents of what is new may not be stored, so have no size yet."""
+        """Subtract a removed Version from the usage of its Group, unless the Group is removed, too.
+
+        Documents of new Versions may not be stored yet, so they are counted by digest and get their size at the commit.
+        """
         depth = len(xid.parts)
         if depth == _GROUP:
             groups[xid] = key
@@ -294,7 +310,7 @@ class EntityWriter(EntityReader):
             self._use(xid, {VERSIONS: 1, **{name: count for name, count in size.items() if name}}, -1)
 
     def _drop_usage(self, groups: Mapping[Xid, int]) -> None:
-        """Forget what Groups had that go."""
+        """Remove the usage of ``groups``, which are being deleted."""
         for some in _split_keys(groups.values()):
             self._writing.run(self._sql.drop_usage, {"parents": self._writing.array(some)})
         for group in groups:
@@ -302,11 +318,11 @@ class EntityWriter(EntityReader):
                 self._use(group, gained, -1)
 
     def _drop_members(self, gone: set[int], lost: Mapping[int, Mapping[str, int]]) -> None:
-        """Count what goes: out of collections that stay, and with collections that go too."""
+        """Reduce the member counts of parents that remain, and remove the member counts of deleted parents."""
         part = self._writing.pending
         for parent in lost.keys() - gone:
             add_counts(part.members.setdefault(parent, {}), lost[parent], -1)
-        # Also of those that lost all their members before: their counts are there, of 0.
+        # This includes parents that lost all members before: their counts are still stored, as 0.
         for some in _split_keys(gone):
             self._writing.run(self._sql.drop_members, {"parents": self._writing.array(some)})
         for parent in {parent for layer in self._writing.layers for parent in layer.members.keys() & gone}:
@@ -314,23 +330,24 @@ class EntityWriter(EntityReader):
                 add_counts(part.members.setdefault(parent, {}), gained, -1)
 
     def put_documents(self, documents: Mapping[str, bytes]) -> None:
-        """Keep documents by digest (``values.digest``); one that is there already stays.
+        """Store documents by digest (``values.digest``); a document that is already stored is kept.
 
-        In any order with the rows that name them: what no row names at the commit is not kept.
+        Documents may come before or after the rows that refer to them. The commit stores only documents that a row
+        refers to.
         """
         self._writing.check()
         self._writing.pending.documents.update(documents)
 
     def keep_numbers(self, numbers: Mapping[Xid, int]) -> None:
-        """Keep the last numbers of Resources that are deleted, unless higher ones are kept of them already."""
+        """Store the last version numbers of deleted Resources, unless a higher number is stored already."""
         self._writing.check()
         rows = [{"name": deleted_counter(xid), "value": number} for xid, number in numbers.items()]
         self._writing.run_many(self._sql.keep_numbers, rows)
 
     def growth(self) -> dict[Xid, tuple[GroupUsage, GroupUsage]]:
-        """The Groups that got or lost something in the part of the transaction under way: what, and what they have now.
+        """Return the usage of each Group that changed since the last savepoint, by xid: (change, new total).
 
-        The numbers are kept, and not counted here.
+        The totals are read from stored numbers, not counted.
         """
         part = self._writing.pending.usage
         gained = self._add_sizes(part)
@@ -347,7 +364,7 @@ class EntityWriter(EntityReader):
         return changed_groups
 
     def usage(self, group: Xid) -> GroupUsage:
-        """Return what a Group has now; nothing if it does not exist."""
+        """Return the current usage of ``group``, including pending changes; zero if the Group does not exist."""
         row = self.get(group)
         if row is None:
             return _NOTHING
@@ -365,7 +382,8 @@ class EntityWriter(EntityReader):
     def _add_sizes(
         self, usage: Mapping[Xid, Mapping[str, int]], groups: Collection[Xid] | None = None
     ) -> dict[Xid, GroupUsage]:
-        """Return ``usage``, or that of ``groups``, with the sizes of the documents in it."""
+        """Convert ``usage`` (counts by document digest) to versions and bytes. ``groups`` restricts the documents that
+        are looked up."""
         some = usage if groups is None else {xid: usage[xid] for xid in groups if xid in usage}
         digests = {name for gained in some.values() for name, count in gained.items() if count}
         sizes = self._read_sizes(digests - {VERSIONS, BYTES}) | {BYTES: 1}
@@ -390,16 +408,16 @@ class EntityWriter(EntityReader):
         )
 
     def recount(self) -> None:
-        """Count what Groups have anew, should the numbers that are kept be wrong."""
+        """Count the usage of all Groups again, in case the stored numbers are wrong."""
         self._writing.flush()
         self._writing.run(self._sql.drop_all_usage, {})
         self._writing.run(self._sql.recount, {})
 
     def finish(self) -> None:
-        """Last work before the commit: tell the database what is pending.
+        """Write all pending changes before the commit.
 
-        Documents that lost their last name go only now, since one may lose a name and get another within one
-        transaction; one that never got a name is not reported at all.
+        Unreferenced documents are deleted only now, because a document may lose its last row and get another within one
+        transaction. A document that no row ever referred to is not stored at all.
         """
         self._writing.check()
         self._writing.flush()
@@ -426,13 +444,13 @@ class EntityWriter(EntityReader):
 
 
 def _split_keys(keys: Collection[int]) -> Iterator[list[int]]:
-    """Return ``keys`` in lists of some thousands, as many as a statement handles well."""
+    """Return ``keys`` in ascending lists of at most ``_KEYS``, which one statement handles well."""
     ordered = sorted(keys)
     return (ordered[start : start + _KEYS] for start in range(0, len(ordered), _KEYS))
 
 
 def _list_gained(pending: Pending) -> list[dict[str, Any]]:
-    """Return the number of members that each collection gained or lost."""
+    """Return the change in the number of members of each collection that gained or lost members."""
     return [
         {"parent": parent, "type": plural, "count": count}
         for parent, gained in pending.members.items()

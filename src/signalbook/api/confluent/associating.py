@@ -1,4 +1,4 @@
-"""Making, changing and taking away associations of subjects with topics."""
+"""Create, change and delete associations of subjects with topics."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _DRY_RUN: Final = "dryRun"
 
 
 class Undone(SignalbookError):
-    """A trial, of which nothing stays but its ``response``."""
+    """Raised to undo a trial (dry run). ``response`` is the response to the trial."""
 
     def __init__(self, response: Response) -> None:
         super().__init__("a trial is undone")
@@ -77,12 +77,13 @@ class _Step:
 
 
 def create(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
-    """Make associations of a resource, with their schemas; those that are there already have to be the same."""
+    """Create associations of a resource, with their schemas. Existing associations have to be equal to the requested
+    ones."""
     return _put(session, request, subjects, "CREATE")
 
 
 def upsert(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
-    """Make or change associations of a resource that is there."""
+    """Create or change associations of a resource."""
     return _put(session, request, subjects, "UPSERT")
 
 
@@ -110,18 +111,18 @@ def _end_request(request: ConfluentRequest, response: Response) -> Response:
 
 
 def batch_mutate(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:  # noqa: ARG001
-    """Do what several requests ask for. Each has a result or an error.
+    """Execute several requests. Each has a result or an error.
 
-    What is found only when a schema is registered or a subject deleted is an error of the whole batch.
+    An error that is found only when a schema is registered or a subject deleted fails the whole batch.
     """
     results: list[JSON] = [_mutate(session, request, body) for body in read_batch(request)]
     return _end_request(request, answer({"results": results}))
 
 
 def _mutate(session: Session, request: ConfluentRequest, body: Mapping[str, JSON]) -> JSONObject:
-    """Do what one request of a batch asks for, and return all associations of its resource, or an error.
+    """Execute one request of a batch. Return all associations of its resource, or an error.
 
-    Neighbouring operations of one kind are done together. Those before an error stay done.
+    Consecutive operations of one kind are executed together. Operations before an error stay done.
     """
     registered: set[str] = set()
     try:
@@ -130,7 +131,7 @@ def _mutate(session: Session, request: ConfluentRequest, body: Mapping[str, JSON
     except ConfluentError as error:
         return {"error": error.to_json()}
     for _, neighbours in groupby(several, key=lambda change: change.operation):
-        # Anew each time, to see what was done before.
+        # Created anew each time, so that it sees the changes made before.
         subjects = subjects_of(session.view, request)
         try:
             steps = _check_changes(session, request, subjects, resource, list(neighbours))
@@ -141,7 +142,8 @@ def _mutate(session: Session, request: ConfluentRequest, body: Mapping[str, JSON
 
 
 def delete(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
-    """Remove those of a resource that the query chooses, with ``cascadeLifecycle`` also subjects of its own."""
+    """Remove the associations of a resource that the query selects; with ``cascadeLifecycle`` also subjects owned by
+    it."""
     associations = _choose_associations(subjects, request)
     if not associations:
         raise association_not_found(request.names[0])
@@ -154,14 +156,14 @@ def delete(session: Session, request: ConfluentRequest, subjects: Subjects) -> R
 
 
 def _choose_associations(subjects: Subjects, request: ConfluentRequest) -> list[Association]:
-    """Return the associations of the resource in the path that the query chooses and the caller can read."""
+    """Return the associations of the path's resource that the query selects and the caller can read."""
     return list(filter(read_choice(request), filter_readable(subjects, stored(subjects.view, "id", request.names[0]))))
 
 
 def _find_existing(subjects: Subjects, resource: Resource) -> tuple[dict[str, Association], set[str]]:
-    """Return the readable associations of a resource by type, and the types that it has hidden ones of.
+    """Return the readable associations of a resource by type, and the types of its hidden associations.
 
-    A trial may not know the id of its resource yet: it is about the one with its name that was changed last.
+    A trial may not know the id of its resource yet. Then the resource is the last changed one with its name.
     """
     if resource.id:
         everything = list(stored(subjects.view, "id", resource.id, resource.type))
@@ -182,10 +184,10 @@ def _find_existing(subjects: Subjects, resource: Resource) -> tuple[dict[str, As
 def _check_changes(
     session: Session, request: ConfluentRequest, subjects: Subjects, resource: Resource, changes: Sequence[Wanted]
 ) -> list[_Step]:
-    """Return what is to be done. Raises ``ConfluentError`` for what cannot be, before anything is.
+    """Return the steps for ``changes``. Raises ``ConfluentError`` for an impossible change, before anything is changed.
 
-    Raises ``Forbidden`` without the right to write a subject. The right is checked here, because what a batch did
-    before can change which subject is meant.
+    Raises ``Forbidden`` without the right to write a subject. The right is checked here, because earlier operations of
+    a batch can change which subject is meant.
     """
     visible, hidden = _find_existing(subjects, resource)
     steps = []
@@ -223,9 +225,9 @@ def _check_changes(
 
 
 def _check_new(subjects: Subjects, request: ConfluentRequest, change: Wanted) -> None:
-    """Raise 42212 for a STRONG association that is not made together with its topic and the first schema.
+    """Raise 42212 for a STRONG association that is not created together with its topic and the first schema.
 
-    What is imported was made where it comes from.
+    Imported associations are not checked, because the registry they come from has checked them.
     """
     subject = subjects.parse(change.subject, ".")
     if change.lifecycle != STRONG or subjects.mode(subject) == "IMPORT":
@@ -240,7 +242,7 @@ def _check_new(subjects: Subjects, request: ConfluentRequest, change: Wanted) ->
 
 
 def _check_existing(subjects: Subjects, request: ConfluentRequest, change: Wanted, existing: Association) -> None:
-    """Raise ``ConfluentError`` unless an association is or can become what is wanted."""
+    """Raise ``ConfluentError`` unless the existing association equals the requested one, or can be changed to it."""
     if change.operation == "UPSERT":
         check_change(existing, change)
         return
@@ -250,7 +252,8 @@ def _check_existing(subjects: Subjects, request: ConfluentRequest, change: Wante
 
 
 def _check_subject(session: Session, subjects: Subjects, step: _Step, several: Sequence[Wanted]) -> None:
-    """Raise ``ConfluentError`` for a subject that others have, that has no versions, or that others refer to."""
+    """Raise ``ConfluentError`` if the subject belongs to other associations, has no versions, or is referred to by
+    others."""
     change, subject = step.wanted, subjects.parse(step.wanted.subject, ".")
     if change.schema is not None and subjects.mode(subject) == "IMPORT":
         raise invalid_association("schema", f"cannot be provided while subject '{subject}' is in IMPORT mode")
@@ -271,7 +274,7 @@ def _check_subject(session: Session, subjects: Subjects, step: _Step, several: S
 
 
 def _refers_to(subjects: Subjects, change: Wanted, target: Subject) -> bool:
-    """Return True if the schema that comes with an association refers to a subject."""
+    """Return True if the schema in the requested association refers to the subject ``target``."""
     references = (change.schema or {}).get("references")
     stated = references if isinstance(references, list) else []
     context = subjects.parse(change.subject, ".").context
@@ -285,7 +288,7 @@ def _is_registered(subjects: Subjects, request: ConfluentRequest, change: Wanted
 
 
 def _build_registration(request: ConfluentRequest, change: Wanted) -> ConfluentRequest:
-    """Return the request to register the schema that comes with an association."""
+    """Return the request to register the schema in the requested association."""
     query = {"normalize": "true"} if change.normalize else {}
     subject = parse_subject(change.subject, default_group=request.settings.confluent_group)
     return request.about(subject, change.schema or {}, **query)
@@ -302,7 +305,7 @@ def _check_deletable(session: Session, subjects: Subjects, association: Associat
 
 
 def _apply(session: Session, request: ConfluentRequest, resource: Resource, steps: Sequence[_Step]) -> set[str]:
-    """Do these steps, and return the types of associations whose schemas came with them."""
+    """Execute ``steps``. Return the types of the associations whose schemas were registered."""
     registered = set()
     for step in steps:
         if step.wanted.operation == "DELETE":
@@ -321,7 +324,8 @@ def _apply(session: Session, request: ConfluentRequest, resource: Resource, step
 def _render_associations(
     session: Session, request: ConfluentRequest, resource: Resource, types: Collection[str], registered: set[str]
 ) -> JSONObject:
-    """Return a resource with its associations of these types. A trial shows none: they do not stay."""
+    """Return a resource with its associations of these types. A trial shows no associations, because they
+    are undone."""
     if request.flag(_DRY_RUN):
         return resource.to_json()
     subjects = subjects_of(session.view, request)

@@ -1,4 +1,4 @@
-"""Which associations there are: kept beside the registry by resource and by subject, so that each is found by index."""
+"""The stored associations. They are stored by resource and by subject, so that each is found by index."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from signalbook.engine.read.view import View
 from signalbook.values import JSON, JSONObject
 
 ANY: Final = "-"
-"""Stands for every namespace, or every name in a namespace."""
+"""The value that stands for every namespace, or every name in a namespace."""
 MOST_REQUESTS: Final = 1000
-"""The number of requests in a batch."""
+"""The maximum number of requests in a batch."""
 _SETTINGS_PAGE: Final = 1000
 
 
 def stored(view: View, *words: str) -> Iterator[Association]:
-    """The associations whose scope begins with these words."""
+    """Yield the associations whose scope begins with these words."""
     beginning = after = scope(*words)
     while settings := view.confluent.settings("association", after, _SETTINGS_PAGE):
         for name, value in settings.items():
@@ -51,13 +51,13 @@ def stored(view: View, *words: str) -> Iterator[Association]:
 
 
 def check_unassociated(view: View, subject: Subject) -> None:
-    """Raise 40904 if a subject that goes has associations."""
+    """Raise 40904 if a subject that is being deleted has associations."""
     if any(stored(view, "subject", str(subject))):
         raise association_exists(subject)
 
 
 def check_versions_left(view: View, subject: Subject) -> None:
-    """Raise 40907 if a subject whose last version goes has associations."""
+    """Raise 40907 if a subject whose last version is being deleted has associations."""
     if any(stored(view, "subject", str(subject))):
         raise no_active_version(subject)
 
@@ -65,7 +65,7 @@ def check_versions_left(view: View, subject: Subject) -> None:
 def check_references_allowed(view: View, subjects: Subjects, references: Iterable[Reference], context: str) -> None:
     """Raise 42205 if a reference from a context leads to a subject that belongs to a topic."""
     names = {str(subjects.parse(reference.subject, context)) for reference in references}
-    # A strong association is the only one of its subject, and so the first.
+    # A STRONG association is the only one of its subject, so reading the first is enough.
     nearest = view.confluent.following("association", [scope("subject", name) for name in names]) if names else []
     for association in map(Association.from_json, nearest):
         if association.lifecycle == STRONG and association.subject in names:
@@ -103,7 +103,7 @@ def _list_page(view: View, request: ConfluentRequest, associations: Iterator[Ass
 
 
 def filter_readable(subjects: Subjects, associations: Iterable[Association]) -> Iterator[Association]:
-    """Yield those whose subjects can be read."""
+    """Yield the associations whose subjects the caller can read."""
     return (
         association for association in associations if subjects.is_readable(subjects.parse(association.subject, "."))
     )
@@ -117,7 +117,7 @@ def read_choice(request: ConfluentRequest, lifecycle: str | None = None) -> Asso
 
 
 def choose_context(request: ConfluentRequest) -> str:
-    """Return the context of subjects that name none: the one in the query, else the one in the path."""
+    """Return the context of subjects named without one: the context in the query, else the one in the path."""
     name = request.query.get("context", "")
     return parse_context(name, request.settings.confluent_group) if name.strip(":") else request.context
 
@@ -168,6 +168,6 @@ def with_associations(resource: JSONObject, associations: list[JSON]) -> JSONObj
 
 
 def with_schema(subjects: Subjects, association: Association, include: bool) -> JSONObject:
-    """An association as a result shows it; if ``include`` is true, with the latest version of its subject."""
+    """Return an association as JSON; if ``include`` is True, with the latest version of its subject."""
     latest = subjects.latest(subjects.parse(association.subject, ".")) if include else None
     return {**association.info(), **({} if latest is None else {"schema": latest.to_json()})}

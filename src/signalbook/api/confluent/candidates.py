@@ -1,4 +1,4 @@
-"""Schemas that requests bring, as they are to be stored, and the versions of their subjects that have them already."""
+"""Schemas in requests, prepared for storing, and the versions of their subjects that already have them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from signalbook.values import JSON, JSONObject, digest
 _LATEST: Final = -1
 """The version of a request that asks for the latest version."""
 _NEW: Final = "0"
-"""The number that metadata state to ask for a new version."""
+"""The version number in metadata that requests a new version."""
 _SCHEMA: Final = frozenset(
     {"subject", "schema", "schemaType", "references", "metadata", "ruleSet", "version", "id", "guid", "deleted", "ts"}
     | {"schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags"}
@@ -56,7 +56,7 @@ _SCHEMA: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationCandidate:
-    """A schema that a request brings, as it is to be stored, and the version of its subject that has it already."""
+    """A schema from a request, prepared for storing, with the version of its subject that already has it, if any."""
 
     subject: Subject
     body: SchemaBody
@@ -65,16 +65,16 @@ class RegistrationCandidate:
     content: str
     known: SchemaVersion | None
     resolve: Resolve | None
-    """Without references None: formats keep what they read of documents that need no other."""
+    """None without references, because formats cache their results for documents that need no other document."""
     imported: bool = False
     stated_version: str | None = None
-    """The number of the version that its metadata ask for."""
+    """The version number that the metadata request."""
     accepted_rules: frozenset[str] = frozenset()
-    """The rules of findings that do not make the schema invalid."""
+    """The rules whose findings do not make the schema invalid."""
 
     @property
     def is_registered(self) -> bool:
-        """Return True if its subject has it already, as the request wants it."""
+        """Return True if the subject already has the schema in the form that the request needs."""
         if self.known is None:
             return False
         if not self.imported:
@@ -96,17 +96,17 @@ def build_candidate(
     first_exact: bool = False,
     ruleset: JSONObject | None = None,
 ) -> RegistrationCandidate:
-    """Return what a request brings for a subject, and the version that has it already.
+    """Return the schema in a request for a subject, with the version that already has it, if any.
 
-    That is the latest one if it differs in the number in its metadata alone, or with ``first_exact`` one without such a
-    number first. ``ruleset`` replaces the rules of the request, and is not checked. Raises ``ConfluentError``: 42201,
-    42208 and what its settings say.
+    That version is the latest version if the two differ only in the version number of their metadata. With
+    ``first_exact``, a version without such a number is preferred. ``ruleset`` replaces the rules of the request, and is
+    not checked. Raises ``ConfluentError``: 42201, 42208 and the errors of the subject's settings.
     """
     if subjects.new_schema(subject) is None:
         raise invalid_subject(subject)
     config = subjects.config(subject)
     last = subjects.all(subject)[-1].attributes if deleted else subjects.latest_attributes(subject)
-    # What is imported is what it was where it comes from.
+    # Imported schemas are stored as they were in their registry of origin.
     imported = subjects.mode(subject) == "IMPORT"
     normalize = not imported and (request.flag("normalize") or bool(config.get("normalize")))
     layout: Layout = "normal" if normalize else "own" if imported else "one"
@@ -158,7 +158,7 @@ def build_candidate(
 
 
 def _list_accepted_rules(config: JSONObject, *, imported: bool) -> frozenset[str]:
-    """Return the rules of findings that do not stop a schema: those of a config, or all if it is imported."""
+    """Return the rules whose findings do not reject a schema: those in a config, or all if it is imported."""
     accepted: frozenset[str] = frozenset()
     if imported or config.get("validateNewSchemas") is False:
         accepted |= READABLE_FAULTS
@@ -168,13 +168,13 @@ def _list_accepted_rules(config: JSONObject, *, imported: bool) -> frozenset[str
 
 
 def _is_for_latest(sent: Mapping[str, Any]) -> bool:
-    """Return True if a request asks for the latest version: by its number, or by tags without any number."""
+    """Return True if a request is for the latest version: by its number, or by tags without a number."""
     version = sent.get("version")
     return version == _LATEST or (version is None and any(sent.get(name) for name in TAG_MEMBERS))
 
 
 def _has_same_rules(body: SchemaBody, last: JSONObject) -> bool:
-    """Return True if a schema comes with the metadata and rules of the version with these attributes."""
+    """Return True if a schema has the same metadata and rules as the version with the attributes ``last``."""
     sent, stored = remove_version(body.metadata), remove_version(last.get("metadata"))
     return sent == stored and body.ruleset == last.get("ruleset")
 
@@ -182,7 +182,8 @@ def _has_same_rules(body: SchemaBody, last: JSONObject) -> bool:
 def _find_known(
     subjects: Subjects, new: RegistrationCandidate, last: JSONObject, *, deleted: bool, first_exact: bool
 ) -> SchemaVersion | None:
-    """Return the version of the subject that has exactly this schema, but for the version number in its metadata."""
+    """Return the version of the subject with exactly this schema, ignoring the version number in its
+    metadata, or None."""
     document, subject = new.body.document, new.subject
     if new.stated_version is not None:
         versions = subjects.all(subject) if deleted else subjects.live(subject)
@@ -205,9 +206,9 @@ def _is_numbered(new: RegistrationCandidate, version: SchemaVersion) -> bool:
 
 
 def _with_latest_schema(subjects: Subjects, request: ConfluentRequest, subject: Subject) -> ConfluentRequest:
-    """Return a request for the schema of the latest version, if this one has only metadata or rules."""
+    """Return the request with the schema of the latest version added, if it has only metadata or rules."""
     sent = request.json(_SCHEMA)
-    # Any member of a schema is read as it is sent, so that a wrong one is refused.
+    # If any member of a schema was sent, the request is read as it is, so that an incomplete schema is refused.
     has_schema = not {"schema", "references"}.isdisjoint(sent)
     is_typed = sent.get("schemaType") in (None, *SCHEMA_TYPES.values())
     if has_schema or not is_typed or (sent.get("metadata") is None and sent.get("ruleSet") is None):
@@ -223,12 +224,12 @@ def schema_members(version: SchemaVersion) -> JSONObject:
 
 
 def _link_references(subjects: Subjects, body: SchemaBody, context: str) -> JSONObject:
-    """Return references as they are stored: with the xid of what each names, by which all other APIs find it."""
+    """Return references as they are stored: with the xid of each referred Version, by which all other APIs find it."""
     links: list[JSON] = []
     referred = find_referred(subjects, ((reference, context) for reference in body.references))
     targets = dict(zip(body.references, referred, strict=True))
     for body_reference, target in targets.items():
-        # An Avro schema names types, whatever its references are called.
+        # An Avro schema refers to types by name, so the names of its references do not matter.
         types = list_defined_names(target.document) if target.type == "AVRO" else ()
         type_names = (name for name in types if name != body_reference.name and name.rpartition(".")[2] in body.text)
         defined = next(type_names, None)
@@ -238,9 +239,9 @@ def _link_references(subjects: Subjects, body: SchemaBody, context: str) -> JSON
 
 
 def _with_defaults(body: SchemaBody, config: JSONObject, last: JSONObject) -> SchemaBody:
-    """``body`` with what its subject's settings add: what overrides wins over what it says, and that over defaults.
+    """Return ``body`` with the subject's settings: overrides replace its values, and its values replace defaults.
 
-    Without metadata or rules of its own it has those of the latest version, which has the attributes ``last``.
+    Without metadata or rules of its own it gets those of the latest version, which has the attributes ``last``.
     """
     metadata = remove_version(last.get("metadata") if body.metadata is None else body.metadata)
     ruleset = body.ruleset if body.ruleset is not None else last.get("ruleset")

@@ -29,7 +29,7 @@ ASSOCIATION: Final = "association"
 
 
 class SubjectWriter:
-    """Writes settings, associations and softly deleted versions, and audits and counts each write."""
+    """Writes settings, associations and soft-deleted versions. Each write is audited and counted against quotas."""
 
     def __init__(self, session: Session, subjects: Subjects, settings: Settings) -> None:
         self._session = session
@@ -50,7 +50,7 @@ class SubjectWriter:
         if before is None and has_control_character(place.name):
             raise invalid_subject(place)
         size, size_before = len(dump_json(value or {})), len(dump_json(before or {}))
-        # One that was larger already may lose some.
+        # A value that was over the limit before may become smaller.
         if size > max(self._settings.max_entity_bytes, size_before):
             most = self._settings.max_entity_bytes
             detail = f'the {kind} of "{self._find_path(place)}" takes more than {most} bytes (setting max_entity_bytes)'
@@ -77,7 +77,8 @@ class SubjectWriter:
         self._record(Action.UPDATE, self._find_path(subject), "association removed")
 
     def keep_deleted(self, versions: Sequence[SchemaVersion]) -> None:
-        """Keep versions that are about to be deleted from the registry, which audits that."""
+        """Store versions as soft-deleted before they are deleted from the registry. The registry audits the
+        deletion."""
         self._stored.put_soft_deleted(
             [
                 SoftDeleted(
@@ -111,7 +112,7 @@ class SubjectWriter:
                 self.set("mode", subject, None)
 
     def forget_soft_deleted(self, schema: Xid, version: int) -> None:
-        """Forget a version that is softly deleted, since another one gets its number, which the registry audits."""
+        """Remove a soft-deleted version whose number another version gets. The registry audits that write."""
         self._stored.drop_soft_deleted(schema.group_id.lower(), schema.id, [version])
 
     def claim_id(self, schema: Xid, content: str, id: int) -> None:
@@ -126,7 +127,7 @@ class SubjectWriter:
         self._stored.claim(group, content, id, is_free=is_free)
 
     def _find_path(self, place: Subject) -> str:
-        """Return the xid of what something is set for, as the audit has it."""
+        """Return the xid of a scope, as the audit log shows it."""
         places = list_schema_xids(place, self._subjects.default_group)
         if places:
             return str(places[0])

@@ -1,4 +1,4 @@
-"""What may follow what in a subject, by the levels that are set for it, whichever API writes."""
+"""Check the compatibility levels of subjects, whichever API writes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from signalbook.values import JSON, Finding, JSONObject, dump_json
 from signalbook.xid import Xid
 
 Reason: TypeAlias = tuple[str, SchemaVersion | None]
-"""Why a schema does not fit, and the version that it does not fit, if it is one."""
+"""A reason why a schema is incompatible, and the version it is incompatible with, if there is one."""
 _LEVEL: Final = "compatibilityLevel"
 _AVRO_ERROR_TYPES: Final = {
     "alternative_missing": "MISSING_UNION_BRANCH",
@@ -44,9 +44,9 @@ _AVRO_ERROR_TYPES: Final = {
     "symbol_missing": "MISSING_ENUM_SYMBOLS",
     "type_changed": "TYPE_MISMATCH",
 }
-"""The types of errors in Avro's library for Java, by the rules of differences. Users search messages for them."""
+"""Error types of Avro's Java library, by the rules of differences, because users search messages for them."""
 _OLD_CHARS: Final = 1000
-"""The longest part of a schema that an error quotes, in characters."""
+"""The maximum characters of a schema that an error quotes."""
 _COMBINING: Final = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef", "$recursiveRef"})
 _SUBSCHEMA_PARTS: Final = frozenset({"items", "additionalItems", "contains"})
 _MAPS: Final = frozenset({"properties", "definitions", "$defs"})
@@ -56,7 +56,8 @@ _OTHERS: Final = frozenset({"additionalProperties", "patternProperties", "uneval
 def find_differences(
     new: SchemaText, metadata: JSON, config: JSONObject, versions: Sequence[SchemaVersion], subjects: Subjects
 ) -> list[Reason]:
-    """Return why a schema with this ``metadata`` may not follow ``versions`` by ``config``; empty if it may."""
+    """Return the reasons why a schema with this ``metadata`` may not follow ``versions`` by ``config``; empty if it
+    may."""
     required_rule = rule(config[_LEVEL])
     compared = _select_comparable(metadata, config, versions)
     reasons: list[Reason] = []
@@ -80,7 +81,7 @@ def find_differences(
 
 
 def explain(reasons: Sequence[Reason], config: JSONObject) -> list[str]:
-    """Return reasons as Confluent's clients show them: with the first version that is the cause, and the level."""
+    """Return reasons as Confluent's clients show them, with the first incompatible version and the level."""
     texts = [text for text, _ in reasons]
     old = next((version for _, version in reasons if version is not None), None)
     if old is None:
@@ -93,10 +94,10 @@ def explain(reasons: Sequence[Reason], config: JSONObject) -> list[str]:
 def _find_violations(
     required_rule: str, new: SchemaText, old: SchemaText, policy: JSON
 ) -> list[tuple[Direction, Difference]]:
-    """Return why ``new`` may not follow ``old``, as ``list_differences`` does, by the policy of the subject's config.
+    """Return the reasons why ``new`` may not follow ``old``, as ``list_differences``, by the ``policy`` of the config.
 
-    Protobuf is judged by its bytes, as Confluent does, unless the policy is ``STRICT``. By the policy ``LENIENT``,
-    writers by a JSON Schema are taken to write no other properties than those that it names.
+    Protobuf schemas are compared by their bytes on the wire, as Confluent does, unless the policy is ``STRICT``. With
+    the policy ``LENIENT``, writers with a JSON Schema are assumed to write only properties that the schema names.
     """
     families = {find_family(new.format), find_family(old.format)}
     if families == {"protobuf"} and policy != "STRICT":
@@ -124,7 +125,7 @@ def _close(text: SchemaText) -> SchemaText:
 
 
 def _close_objects(schema: JSON) -> JSON:
-    """A JSON Schema whose objects have no properties but those it names; where it is combined of several, as it is."""
+    """Return a JSON Schema whose objects allow only the properties they name. Combined schemas are left unchanged."""
     if not isinstance(schema, dict) or not _COMBINING.isdisjoint(schema):
         return schema
     closed = dict(schema)
@@ -139,7 +140,7 @@ def _close_objects(schema: JSON) -> JSON:
 
 
 def text_of(version: SchemaVersion, subjects: Subjects) -> SchemaText:
-    """A version, to be compared."""
+    """Return the schema of a version as a text for comparisons."""
     references = read_stored_references(version.attributes)
     resolve = load_resolver(subjects, references, version.subject.context) if references else None
     return SchemaText(document=version.text.encode("utf-8"), format=version.format, resolve=resolve)
@@ -148,7 +149,7 @@ def text_of(version: SchemaVersion, subjects: Subjects) -> SchemaText:
 def _select_comparable(
     metadata: JSON, config: JSONObject, versions: Sequence[SchemaVersion]
 ) -> Sequence[SchemaVersion]:
-    """Return the versions of the same compatibility group, which a property of the metadata names."""
+    """Return the versions of the same compatibility group, which a metadata property names."""
     name = config.get("compatibilityGroup")
     if not name:
         return versions
@@ -157,7 +158,7 @@ def _select_comparable(
 
 
 def list_predecessors(subjects: Subjects, subject: Subject, config: JSONObject) -> Sequence[SchemaVersion]:
-    """Return the versions that a level may ask about: all of them only where it has to see them."""
+    """Return the versions that a level compares with: all versions only if the level needs them."""
     required_rule = rule(config[_LEVEL])
     if required_rule is None:
         return ()
@@ -168,9 +169,10 @@ def list_predecessors(subjects: Subjects, subject: Subject, config: JSONObject) 
 
 
 def check_levels(session: Session, default_group: str) -> None:
-    """Hold what other APIs wrote in this session to the levels that were set for subjects, contexts or the registry.
+    """Check everything that other APIs wrote in this session against the levels set for subjects, contexts or the
+    registry.
 
-    What is assumed of a subject for which nothing is set, this asks of nobody. Raises ``compatibility_violation``.
+    Subjects without any stored level are not checked. Raises ``compatibility_violation``.
     """
     written = [Xid.parse(change.xid) for change in session.changes if _is_written(change.entity, change.action)]
     written = [xid for xid in written if xid.group_type == GROUPS]
@@ -192,7 +194,7 @@ def _is_written(entity: EventEntity, action: ChangeAction) -> bool:
 
 
 def _check_subject(subjects: Subjects, subject: Subject, written: set[Xid]) -> None:
-    """Compare each version that was written with those before it, and that behind it with it."""
+    """Compare each written version with the versions before it, and the following version with it."""
     config = subjects.stated(subject)
     if rule(config.get(_LEVEL, "NONE")) is None:
         return

@@ -1,7 +1,8 @@
-"""Finding the version of a subject that has a schema which a client sends in another form.
+"""Find the version of a subject whose schema equals a sent schema that is written in another form.
 
-Clients lay out the same Protobuf differently, normalize what was registered without that, or write types into an Avro
-schema that the registered one only refers to. None of these is another schema (Confluent's ``ParsedSchema.canLookup``).
+Clients format the same Protobuf differently, normalize a schema that was registered without normalizing, or include
+types in an Avro schema that the registered schema only refers to. None of these is another schema (Confluent's
+``ParsedSchema.canLookup``).
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def find_equivalent(
     if not (sent.normalize or is_whole or sent.type == "PROTOBUF"):
         return None
     (rows,) = subjects.load_live_rows([subject])
-    # Documents are read of those versions alone that can be the one.
+    # Read only the documents of versions that can be equivalent.
     versions = subjects.load_versions([row for row in rows if _can_equal(sent, row.attributes)])
     if deleted:
         versions += [version for version in subjects.deleted(subject) if _can_equal(sent, version.attributes)]

@@ -24,17 +24,17 @@ from signalbook.values import JSON, JSONObject
 
 _MOST_SCHEMAS: Final = 1000
 _AT_ONCE: Final = 100
-"""Subjects whose versions are asked for together."""
+"""The number of subjects whose versions are read together."""
 _NO_LIFECYCLE: Final = "NONE"
-"""Asks for subjects without associations."""
+"""The parameter value that selects subjects without associations."""
 Associated: TypeAlias = Callable[[str], list[Association] | None]
-"""The chosen associations of a subject, None if it is not to be listed."""
+"""A function that returns the selected associations of a subject, or None if the subject is not to be listed."""
 Aliases: TypeAlias = dict[Subject, list[Subject]]
 T = TypeVar("T", SchemaVersion, Row)
 
 
 def list_subjects(view: View, request: ConfluentRequest) -> Response:
-    """The subjects whose names begin as a parameter says, of all contexts unless it names one."""
+    """Return the subjects whose names begin with the requested prefix, in all contexts unless it names one."""
     subjects = subjects_of(view, request)
     default = ALL_CONTEXTS if request.path.context is None else ""
     contexts, beginning = _read_prefix(subjects, request, default)
@@ -54,9 +54,9 @@ def list_subjects(view: View, request: ConfluentRequest) -> Response:
 
 
 def _read_prefix(subjects: Subjects, request: ConfluentRequest, default: str = "") -> tuple[Iterable[str], str]:
-    """Return the contexts that a request asks for, and how the names of their subjects begin.
+    """Return the contexts that a request selects, and the prefix of their subjects' names.
 
-    ``default`` is the prefix of a request that states none.
+    ``default`` is the prefix if the request states none.
     """
     prefix = request.query.get("subjectPrefix", default)
     start = subjects.parse(prefix.removeprefix(ALL_CONTEXTS), request.context)
@@ -87,9 +87,9 @@ def _choose_names(subjects: Subjects, context: str, beginning: str, request: Con
 
 
 def list_schemas(view: View, request: ConfluentRequest) -> Response:
-    """Return versions of subjects whose names, or with ``aliases`` whose aliases, begin as a parameter says.
+    """Return versions of subjects whose names, or with ``aliases`` whose aliases, begin with the requested prefix.
 
-    Unlike ``list_subjects`` it lists the default context alone if the request names none, as Confluent does.
+    Unlike ``list_subjects`` it lists only the default context if the request names none, as Confluent does.
     """
     subjects = subjects_of(view, request)
     aliases = _read_aliases(view, subjects) if request.flag("aliases") else {}
@@ -101,7 +101,7 @@ def list_schemas(view: View, request: ConfluentRequest) -> Response:
         every = (subjects.all(subject) for subject in names)
         versions = page(_select_versions(every, request), request, _MOST_SCHEMAS)
     else:
-        # Documents of those alone that are shown.
+        # Read documents only for the versions that are shown.
         versions = subjects.load_versions(
             page(_select_versions(_load_live(subjects, names), request), request, _MOST_SCHEMAS)
         )
@@ -111,7 +111,7 @@ def list_schemas(view: View, request: ConfluentRequest) -> Response:
 def _read_aliases(view: View, subjects: Subjects) -> Aliases:
     """Return the readable aliases of each readable subject."""
     aliases: Aliases = {}
-    # Scopes have contexts in lower case.
+    # The contexts in scopes are in lower case.
     contexts = {context.lower(): context for context in subjects.contexts()}
 
     def parse(text: str, context: str) -> Subject:
@@ -133,7 +133,7 @@ def _read_aliases(view: View, subjects: Subjects) -> Aliases:
 
 
 def _list_aliases(aliases: Aliases, subjects: Subjects, request: ConfluentRequest) -> Iterator[Subject]:
-    """Yield the subjects that only their aliases match."""
+    """Yield the subjects that match only by one of their aliases."""
     listed_contexts, beginning = _read_prefix(subjects, request)
     contexts = set(listed_contexts)
 
@@ -158,9 +158,9 @@ def _render_listed(
 
 
 def _list_associated(view: View, request: ConfluentRequest) -> Associated | None:
-    """The associations by which a request chooses subjects, None if it does not: empty ones if it wants those without.
+    """Return the function that selects subjects by their associations, or None if the request does not select by them.
 
-    Raises 42212.
+    For a request for subjects without associations, the selected associations are empty. Raises 42212.
     """
     lifecycles = {value for name, value in request.pairs if name == "lifecycle" and value}
     association_filter = read_choice(request, lifecycle="")

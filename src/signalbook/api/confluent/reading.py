@@ -1,4 +1,4 @@
-"""What only reads: subjects, versions, schemas by id and guid, contexts."""
+"""The operations that only read: subjects, versions, schemas by id and guid, contexts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 def subjects_of(view: View, request: ConfluentRequest) -> Subjects:
-    """The subjects that a request may see."""
+    """Return the subjects that the caller of a request can see."""
     return Subjects(view, request.settings.confluent_group)
 
 
@@ -54,9 +54,9 @@ def subject_of(subjects: Subjects, request: ConfluentRequest) -> Subject:
 
 
 def require_subject(subjects: Subjects, request: ConfluentRequest) -> Subject:
-    """Return the same for reads. Raises 40401, with the name in the path, for an alias that leads nowhere.
+    """Return the subject as ``subject_of``, for reads. Raises 40401, with the name in the path, for a dangling alias.
 
-    An alias of a subject that the caller cannot read leads nowhere, too, and the answer does not name that subject.
+    An alias of a subject that the caller cannot read is dangling, too, and the error does not name that subject.
     """
     requested, subject = requested_subject(subjects, request), subject_of(subjects, request)
     if subject != requested and subjects.schema(subject) is None and not subjects.deleted(subject):
@@ -65,7 +65,7 @@ def require_subject(subjects: Subjects, request: ConfluentRequest) -> Subject:
 
 
 def place_of(subjects: Subjects, request: ConfluentRequest) -> Subject:
-    """Return what settings are of: a subject, or without a name a context or the registry. Raises 42208."""
+    """Return the scope of a settings request: a subject, or without a name a context or the registry. Raises 42208."""
     place = requested_subject(subjects, request) if request.names else Subject(request.context, "")
     if subjects.group(place.context) is None or (place.name and not list_schema_xids(place, subjects.default_group)):
         raise invalid_subject(place)
@@ -73,30 +73,30 @@ def place_of(subjects: Subjects, request: ConfluentRequest) -> Subject:
 
 
 def page(entries: Iterable[T], request: ConfluentRequest, limit: int = -1) -> list[T]:
-    """The part of a list that a request asks for."""
+    """Return the requested page of a list. ``limit`` is the default number of entries; -1 means all."""
     first, last = request.page(limit)
     return list(islice(entries, first, last))
 
 
 def show_liveness(view: View, request: ConfluentRequest) -> Response:  # noqa: ARG001
-    """Return ``{}``: the API is there."""
+    """Return ``{}``, which shows that the API is available."""
     return answer({})
 
 
 def list_types(view: View, request: ConfluentRequest) -> Response:  # noqa: ARG001
-    """Return the types of schemas."""
+    """Return the supported types of schemas."""
     return answer(["JSON", "PROTOBUF", "AVRO"])
 
 
 def list_contexts(view: View, request: ConfluentRequest) -> Response:
-    """Return the contexts, those that begin as a parameter says."""
+    """Return the contexts whose names begin with the parameter ``contextPrefix``."""
     prefix = request.query.get("contextPrefix", "")
     names = (name for name in subjects_of(view, request).contexts() if name.startswith(prefix))
     return answer(list(page(names, request)))
 
 
 def list_versions(view: View, request: ConfluentRequest) -> Response:
-    """The numbers of a subject's versions."""
+    """Return the numbers of a subject's versions."""
     subjects = subjects_of(view, request)
     subject = require_subject(subjects, request)
     negative = request.flag("deletedAsNegative")
@@ -110,7 +110,7 @@ def list_versions(view: View, request: ConfluentRequest) -> Response:
 
 
 def show_version(view: View, request: ConfluentRequest) -> Response:
-    """A version of a subject."""
+    """Return a version of a subject."""
     return answer(render_version(find_version_anywhere(view, request), subjects_of(view, request), request))
 
 
@@ -120,7 +120,7 @@ def show_version_text(view: View, request: ConfluentRequest) -> Response:
 
 
 def find_version_anywhere(view: View, request: ConfluentRequest) -> SchemaVersion:
-    """Return the version that the path names, or that of a subject with this name in another context."""
+    """Return the version in the path, or else the version of a subject with this name in another context."""
     try:
         return _find_version(view, request)
     except ConfluentError as error:
@@ -139,7 +139,7 @@ def _find_version(view: View, request: ConfluentRequest) -> SchemaVersion:
 
 
 def render_version(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
-    """Return a version, with its schema, references and tags in the form that the request asks for."""
+    """Return a version, with its schema, references and tags in the form that the query requests."""
     return {**version.to_json(), **_format_members(version, subjects, request)}
 
 
@@ -167,7 +167,7 @@ def _format_members(version: SchemaVersion, subjects: Subjects, request: Conflue
 
 
 def list_qualified_references(version: SchemaVersion, subjects: Subjects) -> list[JSON]:
-    """Return the references of a version with the contexts of their subjects: its own, unless they name another one."""
+    """Return the references of a version, each subject with its context: the version's own, unless it names another."""
     references = read_stored_references(version.attributes)
     names = [str(subjects.parse(reference.subject, version.subject.context)) for reference in references]
     return [{**reference.to_json(), "subject": name} for reference, name in zip(references, names, strict=True)]
@@ -187,14 +187,14 @@ def text(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) 
 
 
 def list_referrers(view: View, request: ConfluentRequest) -> Response:
-    """Answer the ids of the schemas that refer to a version, with ``deleted`` also those softly deleted."""
+    """Return the ids of the schemas that refer to a version; with ``deleted``, including soft-deleted schemas."""
     deleted = request.flag("deleted")
     ids = find_referrer_ids(subjects_of(view, request), view, _find_version(view, request), deleted=deleted)
     return answer(list(page(ids, request)))
 
 
 def show_schema(view: View, request: ConfluentRequest) -> Response:
-    """A schema by its id."""
+    """Return a schema by its id."""
     version = _find_by_id(view, request)
     body = _render_content(version, subjects_of(view, request), request)
     if "subject" in request.query or request.context != ".":
@@ -205,7 +205,7 @@ def show_schema(view: View, request: ConfluentRequest) -> Response:
 
 
 def _render_content(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
-    """Return the schema that a version has, as it is shown without the subject."""
+    """Return the schema of a version as it is shown without its subject."""
     return {**version.content(), **_format_members(version, subjects, request), "deleted": version.xid is None}
 
 
@@ -222,9 +222,9 @@ def _find_by_id(view: View, request: ConfluentRequest) -> SchemaVersion:
 
 
 def _with_id(view: View, request: ConfluentRequest) -> list[SchemaVersion]:
-    """The versions with the id in the path: in the context, and of the subject, that the query names.
+    """Return the versions with the id in the path, in the context and of the subject that the query names.
 
-    A subject without a context that does not have the id is looked for in the other contexts as well.
+    If the subject is named without a context and does not have the id, the other contexts are searched, too.
     """
     subjects = subjects_of(view, request)
     number = request.names[0]
@@ -250,13 +250,13 @@ def _find_group(view: View, request: ConfluentRequest) -> str:
 
 
 def list_subjects_with_id(view: View, request: ConfluentRequest) -> Response:
-    """Return the subjects that have a schema."""
+    """Return the subjects that have the schema with the id in the path."""
     versions = _require_versions(view, request)
     return answer(list(page(dict.fromkeys(str(version.subject) for version in versions), request)))
 
 
 def list_versions_with_id(view: View, request: ConfluentRequest) -> Response:
-    """Return the versions that have a schema."""
+    """Return the versions that have the schema with the id in the path."""
     entries: list[JSON] = [
         {"subject": str(version.subject), "version": version.version} for version in _require_versions(view, request)
     ]
@@ -271,7 +271,7 @@ def _require_versions(view: View, request: ConfluentRequest) -> list[SchemaVersi
 
 
 def show_guid(view: View, request: ConfluentRequest) -> Response:
-    """A schema by its guid."""
+    """Return a schema by its guid."""
     subjects = subjects_of(view, request)
     for context, number in _find_places(view, request):
         versions = subjects.with_id(context, number, 1)
@@ -281,7 +281,7 @@ def show_guid(view: View, request: ConfluentRequest) -> Response:
 
 
 def list_ids_of_guid(view: View, request: ConfluentRequest) -> Response:
-    """Return the ids that it has in contexts."""
+    """Return the ids that the schema with a guid has in each context."""
     ids: list[JSON] = [{"context": context, "id": number} for context, number in _find_places(view, request)]
     if not ids:
         raise schema_not_found()

@@ -48,7 +48,7 @@ def _find_referrers(subjects: Subjects, view: View, target: SchemaVersion, *, de
         versions = subjects.versions([] if row is None else [row])
         if deleted and row is None:
             versions = subjects.deleted_at(xid)
-        # Another version may have the number of the one that referred to it.
+        # Another version may have reused the number of the referring version.
         yield from (version for version in versions if target.place in _list_targets(version))
 
 
@@ -64,12 +64,12 @@ def _list_referring(view: View, target: Xid) -> Iterator[Xid]:
 
 
 def note(session: Session, version: SchemaVersion) -> None:
-    """Keep what a version refers to."""
+    """Store the references of a version."""
     session.transaction.confluent.put_settings("reference", {scope: {} for scope in _list_scopes(version)})
 
 
 def forget(session: Session, version: SchemaVersion) -> None:
-    """Remove what ``note`` keeps of a version that is deleted permanently."""
+    """Remove the references that ``note`` stored for a version that is deleted permanently."""
     session.transaction.confluent.put_settings("reference", dict.fromkeys(_list_scopes(version)))
 
 

@@ -29,16 +29,16 @@ _MAX_NUMBER_DIGITS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class ConfluentPath:
-    """A path below the mount: its decoded ``words``, and the context that it begins with, if it has one."""
+    """A path below the mount: its decoded ``words``, and the context at its beginning, if it has one."""
 
     words: tuple[str, ...]
     context: str | None = None
 
 
 def parse_path(text: str, default_group: str = "") -> ConfluentPath:
-    """Return the path that was sent as ``text``, still percent-encoded: a slash in a name is none between names.
+    """Parse the percent-encoded path ``text``. An encoded slash in a name does not separate names.
 
-    Raises 42208 for names that are no text, or that no database takes.
+    Raises 42208 for names that are not valid text, or that no database can store.
     """
     words = tuple(_decode_part(part) for part in text.strip("/").split("/")) if text.strip("/") else ()
     if len(words) > 2 and words[0] == _CONTEXTS:
@@ -49,7 +49,7 @@ def parse_path(text: str, default_group: str = "") -> ConfluentPath:
 def _decode_part(part: str) -> str:
     content = unquote_to_bytes(part)
     text = content.decode("utf-8", "replace")
-    # With bytes replaced, different names would be one.
+    # If invalid bytes were replaced, different names would become equal.
     if "\0" in text or text.encode("utf-8") != content:
         raise invalid_subject(text)
     return text
@@ -57,7 +57,8 @@ def _decode_part(part: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ConfluentRequest:
-    """A request. ``subject`` is the path in errors of the kernel, ``names`` are the names in the path, in order."""
+    """A request to this API. ``subject`` is the path in errors of the kernel; ``names`` are the names in the path, in
+    order."""
 
     method: str
     subject: str
@@ -71,12 +72,13 @@ class ConfluentRequest:
     settings: Settings = field(default_factory=Settings)
     access: Access
     sound: set[str] = field(default_factory=set)
-    """The formats in which its schema was found sound by itself: a large one is not checked again for the write."""
+    """The formats in which the schema was found valid without its references, so that the write need not check it
+    again."""
     _schemas: dict[Layout, SchemaBody] = field(default_factory=dict)
 
     @property
     def context(self) -> str:
-        """The context that names without one are of."""
+        """The context of names that state no context."""
         return self.path.context or DEFAULT_CONTEXT
 
     def flag(self, name: str) -> bool:
@@ -84,7 +86,7 @@ class ConfluentRequest:
         return self.query.get(name, "").lower() == "true"
 
     def number(self, name: str, default: int) -> int:
-        """A parameter that is a whole number. Raises 422."""
+        """Return a parameter that is a whole number, or ``default``. Raises 422."""
         text = self.query.get(name)
         if text is None:
             return default
@@ -93,7 +95,7 @@ class ConfluentRequest:
         return int(text)
 
     def page(self, limit: int = -1) -> tuple[int, int]:
-        """Return where a page begins and ends: the parameters offset and limit. 0 and -1 are no limit."""
+        """Return the begin and end of a page from the parameters offset and limit. A limit of 0 or -1 is no limit."""
         first, count = max(self.number("offset", 0), 0), self.number("limit", limit)
         count = count if count > 0 else limit
         return first, first + count if count >= 0 else _MOST_ROWS
@@ -114,9 +116,9 @@ class ConfluentRequest:
             return error
 
     def json(self, member_names: frozenset[str]) -> Mapping[str, Any]:
-        """The body, an object with members of ``member_names`` only, unless a header says that others are ignored.
+        """Return the body, an object that may have only the members ``member_names``, unless a header allows others.
 
-        Raises ``ConfluentError``: 422 for others, and as ``members``.
+        Raises ``ConfluentError``: 422 for other members, and the errors of ``members``.
         """
         body = self.members()
         unknown = body.keys() - member_names
@@ -125,7 +127,7 @@ class ConfluentRequest:
         return body
 
     def members(self) -> Mapping[str, Any]:
-        """The body, an object. Raises ``ConfluentError``: 400 for what is no JSON, 422 for what is no object."""
+        """The body as an object. Raises ``ConfluentError``: 400 for invalid JSON, 422 for another JSON value."""
         if not self.body:
             raise unprocessable("the request has no body")
         value = self._decoded
@@ -136,13 +138,13 @@ class ConfluentRequest:
         return value
 
     def schema(self, member_names: frozenset[str], layout: Layout) -> SchemaBody:
-        """The schema in the body, read once however often it is asked for. Raises ``ConfluentError``."""
+        """Return the schema in the body. The result is cached. Raises ``ConfluentError``."""
         if layout not in self._schemas:
             self._schemas[layout] = read_schema(self.json(member_names), layout)
         return self._schemas[layout]
 
     def about(self, subject: Subject, body: JSONObject, **query: str) -> ConfluentRequest:
-        """Return a request about a subject that belongs to this request."""
+        """Return a request about ``subject`` with ``body`` and ``query``, as a part of this request."""
         path = replace(self.path, context=subject.context)
         sent = dump_json(body)
         return replace(self, path=path, names=(str(subject),), query=query, body=sent, sound=set(), _schemas={})
@@ -154,10 +156,10 @@ class ConfluentRequest:
 
 
 def answer(value: JSON, *, status: int = 200) -> Response:
-    """``value`` as clients expect it."""
+    """Return ``value`` as a JSON response of this API."""
     return Response(status=status, headers=(("Content-Type", CONTENT_TYPE),), body=dump_json(value), is_json=True)
 
 
 def raw(text: str) -> Response:
-    """A schema itself."""
+    """Return a schema's text as the response."""
     return Response(headers=(("Content-Type", CONTENT_TYPE),), body=text.encode("utf-8"))

@@ -1,4 +1,4 @@
-"""Resolving references: the versions that they name, and schemas put together with these."""
+"""Resolve references: find the versions that they name, and combine schemas with them."""
 
 from __future__ import annotations
 

@@ -26,14 +26,15 @@ from signalbook.confluent.naming import (
 from signalbook.xid import ROOT, Xid
 
 WRITE: Final = (Action.CREATE, Action.UPDATE)
-"""One of the two is needed to register: which one depends on what exists, and the engine checks that."""
+"""Registering needs one of these two actions. The engine checks which one, because that depends on what exists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Right:
-    """The right to do one of ``actions`` to ``xid``, and with ``beneath`` to all that is or may be beneath it.
+    """The right to do one of ``actions`` on ``xid`` and, with ``beneath``, on everything that is or can be below it.
 
-    Errors name ``shown``, a legal xid, also where the name of a subject is no legal id or is behind an alias.
+    Errors name ``shown``, a valid xid, even if the subject's name is not a valid id or the subject was named by an
+    alias.
     """
 
     actions: tuple[Action, ...]
@@ -80,7 +81,7 @@ def _on_path(subjects: Subjects, request: ConfluentRequest, *actions: Action) ->
 
 
 def list_setting_rights(subjects: Subjects, request: ConfluentRequest) -> Iterable[Right]:
-    """Return the right to set something for what the path names: a subject, a context or the registry."""
+    """Return the right to change settings of the scope in the path: a subject, a context or the registry."""
     place = place_of(subjects, request)
     group = subjects.group(place.context)
     if place.name:

@@ -1,4 +1,4 @@
-"""The Confluent-compatible API at its mounts: which path does what, how requests are read and errors are reported."""
+"""The Confluent-compatible API at its mounts: routes, reading of requests, and error responses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MOUNTS: Final = ("/compat/confluent", "/apis/ccompat/v7", "/apis/ccompat/v8")
 _MOST_PARAMETERS: Final = 1000
 _NOT_ALLOWED: Final = 405
 _MAX_CACHED_BYTES: Final = 1 << 16
-"""Bytes of the largest body whose answer is remembered."""
+"""The size of the largest request body for which the response is cached."""
 _ACCEPTED: Final = ("application/vnd.schemaregistry.v1+json", "application/vnd.schemaregistry+json", "application/json")
 _SENT: Final = frozenset({*_ACCEPTED, "application/octet-stream", ""})
 _ANY_TYPES: Final = ("*/*", "application/*")
@@ -57,10 +57,10 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """An operation that writes, unless ``known`` has the answer already. Both take ``rights``, checked before them.
+    """An operation that writes, unless ``known`` returns the response already. ``rights`` are checked before both.
 
-    Without ``rights`` the handler checks them, because only it finds out which subjects it writes.
-    What it writes is audited: entities by the engine, all else by ``SubjectWriter``.
+    Without ``rights`` the handler checks the rights, because only it finds out which subjects it writes. The audit log
+    gets changes of entities from the engine, and all other changes from ``SubjectWriter``.
     """
 
     rights: Rights | None
@@ -68,7 +68,7 @@ class Write:
     known: Known | None = None
 
     def check_rights(self, subjects: Subjects, request: ConfluentRequest) -> None:
-        """Raise ``Forbidden`` unless the caller has the rights, whatever exists."""
+        """Raise ``Forbidden`` unless the caller has the rights, whether the subjects exist or not."""
         for right in () if self.rights is None else self.rights(subjects, request):
             right.require(request.access)
 
@@ -146,7 +146,7 @@ ROUTES: Final[dict[tuple[str, ...], dict[str, Operation]]] = {
 
 
 def find_route(words: tuple[str, ...]) -> tuple[dict[str, Operation], tuple[str, ...]]:
-    """The methods of a path, and what it names. Raises 404."""
+    """Return the operations of a path by method, and the values for its ``{}``. Raises 404."""
     if words in ROUTES and "{}" not in words:
         return ROUTES[words], ()
     for template, methods in ROUTES.items():
@@ -156,7 +156,7 @@ def find_route(words: tuple[str, ...]) -> tuple[dict[str, Operation], tuple[str,
 
 
 def routes(kernel: Kernel) -> list[Route]:
-    """The API at its mounts."""
+    """Return the routes of the API at its mounts."""
     apis = [(mount, ConfluentAPI(kernel, mount)) for mount in MOUNTS]
     return [route for mount, api in apis for route in (Route(f"{mount}/{{path:any}}", api), Route(mount, api))]
 
@@ -169,7 +169,7 @@ def mount(scope: Scope) -> None:
 
 
 class ConfluentAPI(EntityAPI[ConfluentRequest]):
-    """The API that Kafka's clients speak."""
+    """The API that Kafka clients use."""
 
     writes = frozenset({"POST", "PUT", "DELETE"})
     holds = True
@@ -197,14 +197,14 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         )
 
     async def respond(self, scope: Scope, receive: Receive) -> Sendable:
-        """Respond like every API. Reads that are sent by POST are also answered from memory."""
+        """Return the response like every API. Reads sent by POST are also cached."""
         _check_types(scope)
         if scope["method"] != "POST":
             return await super().respond(scope, receive)
         settings = self.kernel.settings
         limit, timeout = settings.max_body_bytes, settings.body_timeout
         body = await read_body(scope, receive, raw_path(scope), limit=limit, timeout=timeout)
-        # The same question has the same answer as long as nothing is written.
+        # The same request has the same response as long as nothing is written.
         kernel = self.kernel
         path = (scope["path"], scope.get("raw_path"), scope["query_string"])
         key = (base_url(scope, settings), *path, digest(body), scope["access"].key)
@@ -217,7 +217,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         request = await self.prepare(self.request(scope, body), large=large)
         operation = self._find_operation(request)
         write = operation if isinstance(operation, Write) else None
-        # Where a commit is waited for anyway, it costs less to find out there.
+        # If a commit is running, the write has to wait anyway, so checking there costs less.
         shared = write is not None and kernel.commits.busy and len(body) <= writing.QUICK
         if write is None or (write.known is not None and not shared):
             response = await self._try_answer(request, operation)
@@ -239,7 +239,8 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         return list_schema_xids(parse_subject(request.names[0], request.context, default), default)
 
     async def _try_answer(self, request: ConfluentRequest, operation: Operation) -> Response | None:
-        """Return the answer if no write is needed, at once where a thread would cost more."""
+        """Return the response if no write is needed, else None. Small requests run on the event loop, where a thread
+        costs more."""
         quick = self.kernel.direct and len(request.body) <= writing.QUICK and isinstance(operation, Write)
         if quick and b'"references"' not in request.body:
             return self._read_answer(request, operation)
@@ -262,7 +263,8 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         return methods[request.method]
 
     def check(self, view: View, request: ConfluentRequest) -> None:
-        """The path takes the method, the model has schemas, and a registry that is read-only takes no writes."""
+        """Raise an error unless the path supports the method, the model has schemas, and the registry is writable for a
+        write."""
         operation = None if request.method == "OPTIONS" else self._find_operation(request)
         groups = view.model.groups.get(GROUPS)
         kind = groups.resources.get(SCHEMAS) if groups is not None else None
@@ -272,18 +274,18 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
             raise errors.not_permitted("this registry is read-only")
 
     def options(self, view: View, request: ConfluentRequest) -> Response:  # noqa: ARG002
-        """The methods of a path."""
+        """Return the response to OPTIONS: the methods of a path."""
         return build_options_response(_list_allowed(find_route(request.path.words)[0]))
 
     def read(self, view: View, request: ConfluentRequest) -> Response:
-        """The response to GET."""
+        """Return the response to GET."""
         operation = self._find_operation(request)
         if not isinstance(operation, Read):
             raise errors.not_allowed()
         return _set_accepted_type(operation.handler(view, request), request.raw_headers)
 
     def write(self, session: Session, request: ConfluentRequest) -> Response:
-        """Do what a write asks for, if the caller has the rights that it takes."""
+        """Execute a write, if the caller has the rights for it, and return the response."""
         operation = self._find_operation(request)
         if not isinstance(operation, Write):
             raise errors.not_allowed()
@@ -296,7 +298,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         return len(request.path.words) > 2
 
     def failed(self, error: Exception, scope: Scope) -> Response:
-        """An error as clients know it, in a media type that they accept."""
+        """Return an error in the form and media type that clients expect."""
         response = error.response if isinstance(error, associating.Undone) else self._build_failure(error, scope)
         return _set_accepted_type(response, RequestHeaders(scope["headers"]))
 
@@ -309,7 +311,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
             path = parse_path(raw_path(scope).removeprefix(self._mount))
             allowed = ", ".join(_list_allowed(find_route(path.words)[0]))
             return replace(response, headers=(*response.headers, ("Allow", allowed)))
-        # What the kernel says of it, with its headers: it logs what is the server's fault.
+        # Other errors: use the kernel's text and headers. The kernel logs failures of the server.
         error_response = build_problem_response(error, raw_path(scope))
         headers = tuple(header for header in error_response.headers if header[0] != "Content-Type")
         problem = json.loads(error_response.body)
@@ -355,7 +357,7 @@ def _build_error_response(error: ConfluentError) -> Response:
 
 
 def _check_types(scope: Scope) -> None:
-    """Raise 406 and 415 for media types that nobody here speaks."""
+    """Raise 406 and 415 for unsupported media types."""
     for name, value in scope["headers"]:
         if name == b"accept" and _choose_media_type(value.decode("latin-1")) is None:
             raise ConfluentError(406, "HTTP 406 Not Acceptable")
@@ -365,7 +367,8 @@ def _check_types(scope: Scope) -> None:
 
 @lru_cache(maxsize=64)
 def _choose_media_type(accept: str) -> str | None:
-    """Return the first of our media types that a header ``Accept`` names, else the first if it takes any, else None."""
+    """Return the first supported media type in an ``Accept`` header, ``CONTENT_TYPE`` if it accepts any type, else
+    None."""
     accepted = {part.partition(";")[0].strip() for part in accept.lower().split(",")}
     return next(filter(accepted.__contains__, _ACCEPTED), None if accepted.isdisjoint(_ANY_TYPES) else CONTENT_TYPE)
 

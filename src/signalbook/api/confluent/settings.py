@@ -42,7 +42,7 @@ _SETTINGS_PAGE: Final = 1000
 
 
 def show_config(view: View, request: ConfluentRequest) -> Response:
-    """Return what is set there, or with ``defaultToGlobal`` what holds there."""
+    """Return the stored config of the scope in the path; with ``defaultToGlobal``, the config in force."""
     place = _find_readable_place(view, request, config_not_found)
     stored = view.confluent.setting("config", scope_of(place))
     if request.flag("defaultToGlobal"):
@@ -54,7 +54,7 @@ def show_config(view: View, request: ConfluentRequest) -> Response:
 
 
 def put_config(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
-    """Set fields, and return all that is set then; fields that a request leaves out stay."""
+    """Set fields of a config, and return all stored fields. Fields that the request leaves out are kept."""
     place = place_of(subjects, request)
     _check_writable(subjects, place)
     stated = read_config(request.json(CONFIG_FIELDS))
@@ -68,7 +68,7 @@ def put_config(session: Session, request: ConfluentRequest, subjects: Subjects) 
 
 
 def delete_config(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
-    """Remove what is set there; answers what was."""
+    """Remove the stored config, and return it."""
     place = place_of(subjects, request)
     _check_writable(subjects, place)
     before = SubjectWriter(session, subjects, request.settings).set("config", place, None)
@@ -83,7 +83,7 @@ def _check_writable(subjects: Subjects, place: Subject) -> None:
 
 
 def show_mode(view: View, request: ConfluentRequest) -> Response:
-    """Return the mode that is set there, or with ``defaultToGlobal`` the one that holds there."""
+    """Return the stored mode of the scope in the path; with ``defaultToGlobal``, the mode in force."""
     place = _find_readable_place(view, request, mode_not_found)
     stored = view.confluent.setting("mode", scope_of(place))
     if request.flag("defaultToGlobal"):
@@ -94,12 +94,13 @@ def show_mode(view: View, request: ConfluentRequest) -> Response:
 
 
 def _has_default(place: Subject) -> bool:
-    """Return True for what has settings though none are stored: the default context, and all contexts."""
+    """Return True for scopes that have settings even if none are stored: the default context, and all contexts."""
     return not place.name and (place.context == DEFAULT_CONTEXT or is_global(place.context))
 
 
 def put_mode(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
-    """Set the mode, or remove it if the request has none. What has schemas gets the mode IMPORT only with ``force``."""
+    """Set the mode, or remove it if the request has none. A scope with schemas gets the mode IMPORT only with
+    ``force``."""
     place = place_of(subjects, request)
     body = request.json(frozenset({"mode"}))
     writer = SubjectWriter(session, subjects, request.settings)
@@ -116,7 +117,7 @@ def put_mode(session: Session, request: ConfluentRequest, subjects: Subjects) ->
 
 
 def delete_mode(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
-    """Remove the mode, with ``recursive`` also those of all subjects there; answers what it was."""
+    """Remove the mode, with ``recursive`` also the modes of all subjects in the scope. Return the removed mode."""
     place = place_of(subjects, request)
     writer = SubjectWriter(session, subjects, request.settings)
     before = writer.set("mode", place, None)
@@ -126,7 +127,7 @@ def delete_mode(session: Session, request: ConfluentRequest, subjects: Subjects)
     if recursive:
         beginning = "" if is_global(place.context) else f":{place.context.lower()}:"
         for scope in [name for name in _list_scopes(session, "mode") if name.startswith(beginning)]:
-            # The right to set a mode for all of this was checked.
+            # The right to set a mode for the whole scope was checked before.
             writer.set("mode", subjects.parse(scope, DEFAULT_CONTEXT), None)
     return answer(before or ({"mode": DEFAULT_MODE} if _has_default(place) else {}))
 
@@ -149,7 +150,7 @@ def _has_schemas(subjects: Subjects, place: Subject) -> bool:
 def _find_readable_place(
     view: View, request: ConfluentRequest, not_found: Callable[[Subject], ConfluentError]
 ) -> Subject:
-    """Return what the path names. Raises ``not_found`` unless the caller can read it."""
+    """Return the scope in the path. Raises ``not_found`` unless the caller can read it."""
     subjects = subjects_of(view, request)
     place = place_of(subjects, request)
     if not _is_readable(view, subjects, place):
@@ -158,7 +159,8 @@ def _find_readable_place(
 
 
 def _is_readable(view: View, subjects: Subjects, place: Subject) -> bool:
-    """Return True if the settings of ``place`` can be read; those of the registry by whoever can read anything."""
+    """Return True if the caller can read the settings of ``place``. Those of the registry need the right to read
+    anything."""
     if place.name:
         return subjects.is_readable(place)
     group = subjects.group(place.context)

@@ -1,4 +1,4 @@
-"""Subjects and their versions as the registry has them: finding and listing."""
+"""Find and list subjects and their versions, as they are stored in the registry."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ _PAGE_VERSIONS: Final = 1000
 
 
 class Subjects:
-    """The subjects in a view of the registry; ``default_group`` is the Group of the default context.
+    """The subjects in a view of the registry. ``default_group`` is the Group of the default context.
 
-    The rights of a subject are those of its name, ``/schemagroups/GROUP/schemas/NAME``, whatever the id of its schema
-    is. A subject that cannot be read does not exist here.
+    The rights on a subject are those on its name, ``/schemagroups/GROUP/schemas/NAME``, whatever the id of its schema
+    is. A subject that the caller cannot read is treated as missing.
     """
 
     def __init__(self, view: View, default_group: str) -> None:
@@ -70,7 +70,8 @@ class Subjects:
         self._asked: set[str] = set()
 
     def group(self, context: str) -> Xid | None:
-        """The Group that a context is, be it there or not; None if none can be."""
+        """Return the xid of the Group for a context, whether the Group exists or not; None if the context has no valid
+        Group id."""
         name = group_id(context, self.default_group)
         return None if name is None else Xid((GROUPS, name))
 
@@ -80,16 +81,17 @@ class Subjects:
         return xid is not None and (not self._hides or self.view.access.is_readable(xid))
 
     def contexts(self) -> Iterator[str]:
-        """Return all contexts, the default one first."""
+        """Yield all readable contexts, the default context first."""
         yield DEFAULT_CONTEXT
         for name in self.view.list_group_ids(Xid((GROUPS,))):
             if name != self.default_group and self.view.access.is_readable(Xid((GROUPS, name))):
                 yield context_of(name, self.default_group)
 
     def namesakes(self, subject: Subject, *, deleted: bool = False) -> Iterator[Subject]:
-        """Yield the subjects of other contexts that have the name of a subject of the default one.
+        """Yield the subjects of other contexts with the same name as ``subject``, which must be in the default context.
 
-        Clients that do not name a context mean these as well. With ``deleted`` softly deleted ones are among them.
+        Clients that do not name a context mean these subjects, too. With ``deleted``, soft-deleted subjects are
+        included.
         """
         if subject.context != DEFAULT_CONTEXT or not subject.name:
             return
@@ -107,25 +109,26 @@ class Subjects:
         )
 
     def parse(self, text: str, context: str) -> Subject:
-        """The subject that a client names. Raises 42208 for what no database takes."""
+        """Return the subject that a client names by ``text``. Raises 42208 for a NUL, which no database can store."""
         if "\0" in text:
             raise invalid_subject(text)
         return parse_subject(text, context, self.default_group)
 
     def config(self, subject: Subject) -> JSONObject:
-        """Return the configuration in force for a subject, each setting from the nearest layer; at least the level."""
+        """Return the configuration in force for a subject, each setting from the nearest layer. It always has the
+        level."""
         return effective(self._load_settings("config", subject), subject)
 
     def stated(self, subject: Subject) -> JSONObject:
-        """The same, without a level if nobody has said one."""
+        """Return the configuration for a subject as ``config``, but without a level if none was set."""
         return stated(self._load_settings("config", subject), subject)
 
     def mode(self, subject: Subject) -> str:
-        """The mode that holds for a subject."""
+        """Return the mode in force for a subject."""
         return find_effective_mode(self._load_settings("mode", subject), subject)
 
     def alias(self, subject: Subject) -> str | None:
-        """The subject that another one is an alias of."""
+        """Return the subject that ``subject`` is an alias of, or None if it is no alias."""
         return find_alias(self._load_settings("config", subject), subject)
 
     def _load_settings(self, kind: str, subject: Subject) -> Stored:
@@ -133,12 +136,13 @@ class Subjects:
         if missing:
             self._settings |= self.view.confluent.in_force(missing)
             self._asked.update(missing)
-        # What is set for a hidden subject would say that it exists.
+        # The settings of a hidden subject would reveal that it exists.
         hidden = scope_of(subject) if self._hides and subject.name and not self.is_readable(subject) else None
         return lambda scope: None if scope == hidden else self._settings.get((kind, scope))
 
     def schema(self, subject: Subject) -> Xid | None:
-        """The schema that a subject is, None if there is none. Asked for once: what is written later is not found."""
+        """Return the xid of a subject's schema, or None. The result is cached, so a schema written later is
+        not found."""
         row = self._find_row(subject)
         return None if row is None else row.xid
 
@@ -148,7 +152,8 @@ class Subjects:
         return self._found[subject]
 
     def new_schema(self, subject: Subject) -> Xid | None:
-        """The schema that a subject is or will be; None if it can be none. Asked for once, as ``schema``."""
+        """Return the xid of the schema that a subject has or would get; None if there is no possible id. Cached as
+        ``schema``."""
         if subject not in self._new:
             self._new[subject] = self._new_schema(subject)
         return self._new[subject]
@@ -162,32 +167,32 @@ class Subjects:
             return places[0]  # whether a place is free would say whether the subject exists
         row = self.view.reader.get(places[0].parent.owner) if places else None
         for place in places:
-            # In another case it is another subject's.
+            # An id that differs in case only belongs to another subject.
             is_vacant = row is None or self.view.reader.is_vacant(row.key, SCHEMAS, place.id)
             if is_vacant and not self._is_kept_for_another(place, subject):
                 return place
         return None
 
     def _is_kept_for_another(self, schema: Xid, subject: Subject) -> bool:
-        """Return True if softly deleted versions of another subject, also of hidden ones, are of this schema."""
+        """Return True if this schema id has soft-deleted versions of another subject, including hidden subjects."""
         if not is_made(schema.id):
             return False
         rows = self.view.confluent.soft_deleted([schema.group_id.lower()], [schema.id])
         return any(read_subject_name(schema, row.attributes) != subject.name for row in rows)
 
     def live(self, subject: Subject) -> list[SchemaVersion]:
-        """The versions of a subject that are not deleted, by number."""
+        """Return the versions of a subject that are not deleted, by number."""
         xid = self.schema(subject)
         row = None if xid is None else self.view.reader.get(xid)
         return [] if row is None else self.versions(self.view.reader.children([row.key], "versions"))
 
     def latest(self, subject: Subject) -> SchemaVersion | None:
-        """The version of a subject with the highest number of those that are not deleted."""
+        """Return the version of a subject with the highest number, or None. Deleted versions are left out."""
         row = self._find_latest(subject)
         return None if row is None else self.versions([row])[0]
 
     def latest_attributes(self, subject: Subject) -> JSONObject | None:
-        """The attributes of the latest version of a subject, None if it has none."""
+        """Return the attributes of the latest version of a subject, or None if it has no version."""
         row = self._find_latest(subject)
         return None if row is None else row.attributes
 
@@ -195,11 +200,11 @@ class Subjects:
         schema = self._find_row(subject)
         if schema is None or schema.xref is not None:
             return None
-        # The last number given out is nearly always there.
+        # The version with the last assigned number nearly always exists.
         last = self.view.reader.get(schema.xid / "versions" / str(schema.versioncounter))
         if last is None:
             last = self.view.reader.get(schema.xid / "versions" / str(find_latest_number(self.view, schema.xid)))
-        # Versions of other formats are none of a subject's.
+        # Versions of other formats are not versions of a subject.
         numbered = _list_numbered([] if last is None else [last]) or _list_numbered(
             self.view.reader.children([schema.key], "versions")
         )
@@ -208,9 +213,10 @@ class Subjects:
     def with_content(
         self, subject: Subject, content: str, document: bytes, *, deleted: bool = False
     ) -> SchemaVersion | None:
-        """The newest version of a subject that has a content, of those softly deleted, too, if they are asked for.
+        """Return the newest version of a subject with this ``content``, or None. ``document`` is the document of that
+        content.
 
-        ``document`` is the one of that content.
+        With ``deleted``, soft-deleted versions are included.
         """
         schema = self.schema(subject)
         if schema is None and not deleted:
@@ -227,13 +233,13 @@ class Subjects:
         return max(versions, key=lambda version: version.version, default=None)
 
     def at(self, version: Xid) -> SchemaVersion:
-        """The version of a subject that a Version is, which is there."""
+        """Return the subject's version for the xid of a Version, which must exist."""
         row = self.view.reader.get(version)
         assert row is not None, "it was written before"
         return self.versions([row])[0]
 
     def deleted(self, subject: Subject) -> list[SchemaVersion]:
-        """Return the softly deleted versions by number."""
+        """Return the soft-deleted versions of a subject, by number."""
         group = self.group(subject.context)
         if group is None:
             return []
@@ -241,24 +247,25 @@ class Subjects:
         return [version for version in self._select_readable(group, rows) if version.subject == subject]
 
     def deleted_at(self, version: Xid) -> list[SchemaVersion]:
-        """Return the softly deleted version that was this Version, if there is one that can be read."""
+        """Return the soft-deleted version that had the xid ``version``, as a list of at most one, if it can be read."""
         rows = self.view.confluent.soft_deleted([version.group_id.lower()], [version.resource.id])
         group = version.resource.parent.owner
         return self._select_readable(group, (row for row in rows if str(row.version) == version.id))
 
     def all(self, subject: Subject) -> list[SchemaVersion]:
-        """Return all versions by number."""
+        """Return all versions of a subject by number, including soft-deleted versions."""
         return sorted(self.live(subject) + self.deleted(subject), key=lambda version: version.version)
 
     def require_versions(self, subject: Subject, *, deleted: bool = False) -> list[SchemaVersion]:
-        """The versions of a subject that there is. Raises 40401."""
+        """Return the versions of a subject. Raises 40401 if there are none. With ``deleted``, soft-deleted versions are
+        included."""
         versions = self.all(subject) if deleted else self.live(subject)
         if not versions:
             raise subject_not_found(subject)
         return versions
 
     def version(self, subject: Subject, text: str, *, deleted: bool = False) -> SchemaVersion:
-        """A version by its number, ``latest`` or -1. Raises 40401, 40402 and 42202."""
+        """Return a version of a subject by its number, ``latest`` or -1. Raises 40401, 40402 and 42202."""
         number = parse_version(text)
         match = None if number is None else self.find(subject, number)
         if match is not None:
@@ -272,32 +279,33 @@ class Subjects:
         return matches[0]
 
     def find(self, subject: Subject, number: int) -> SchemaVersion | None:
-        """A version by its number, if there is one that is not deleted."""
+        """Return a version of a subject by its number, or None. Deleted versions are left out."""
         xid = self.schema(subject)
         row = None if xid is None else self.view.reader.get(xid / "versions" / str(number))
         return None if row is None else next(iter(self.versions([row])), None)
 
     def with_id(self, context: str, id: int, limit: int = _PAGE_VERSIONS) -> list[SchemaVersion]:
-        """The versions of a context with an id, live ones first."""
+        """Return the versions in a context with the schema id ``id``; soft-deleted versions come last."""
         group = self.group(context)
         if group is None:
             return []
-        # Some of the first ones may be hidden.
+        # More rows are read, since some of the first rows may be hidden.
         limit = limit if self._is_open(context) else max(limit, _PAGE_VERSIONS)
         live = self.versions(self.view.reader.numbered(group, id, limit))
         soft = self.view.confluent.soft_deleted_with(group.id.lower(), id, limit)
         return live + self._select_readable(group, soft)
 
     def may_show(self, context: str, id: int) -> bool:
-        """Return True unless an id of a context may belong to hidden schemas alone."""
+        """Return True unless a schema id of a context may belong to hidden schemas only."""
         return self._is_open(context) or bool(self.with_id(context, id, 1))
 
     def names(
         self, context: str, beginning: str = "", *, offset: int = 0, limit: int | None = None
     ) -> Iterator[Subject]:
-        """Yield the subjects of a context that have versions and begin so, by the ids of their schemas.
+        """Yield the subjects of a context that have versions, by the ids of their schemas.
 
-        Up to ``limit``, behind ``offset`` others; what ids cannot tell of the beginning is not held to these.
+        Up to ``limit`` are returned, after ``offset`` others. ``beginning`` preselects by schema ids: subjects whose
+        ids do not show their names are yielded even if their names begin differently.
         """
         if self._is_open(context):
             return self._list_names(context, beginning, offset=offset, limit=limit)
@@ -305,7 +313,7 @@ class Subjects:
         return islice(readable, offset, None if limit is None else offset + limit)
 
     def _is_open(self, context: str) -> bool:
-        """Return True if nothing is hidden in a context."""
+        """Return True if the caller can read everything in a context."""
         group = self.group(context)
         return not self._hides or (group is not None and self.view.access.allows_everything_below(Action.READ, group))
 
@@ -322,7 +330,7 @@ class Subjects:
             size = _PAGE_VERSIONS if remaining is None else min(remaining, _PAGE_VERSIONS)
             rows = self.view.reader.schemas(row.key, first=first, last=last, offset=offset, limit=size)
             for name, attributes in rows:
-                # Others are named as their subject.
+                # Schemas without a generated id are named like their subject.
                 is_generated = is_made(name)
                 subject = read_subject_name(group / SCHEMAS / name, load_json(attributes)) if is_generated else name
                 if subject.startswith(beginning):
@@ -340,7 +348,8 @@ class Subjects:
         return 0 if row is None else self.view.reader.count_schemas(row.key)
 
     def load_live_rows(self, subjects: Sequence[Subject]) -> list[list[Row]]:
-        """Return the Versions of each of these subjects that are not deleted, by number, for ``load_versions``."""
+        """Return for each subject its rows of Versions that are not deleted, by number. ``load_versions`` converts
+        them."""
         schemas = self.schemas(subjects)
         by_owner: dict[int, list[tuple[int, Row]]] = {row.key: [] for row in schemas.values()}
         for number, row in _list_numbered(self.view.reader.children(list(by_owner), "versions")):
@@ -349,12 +358,12 @@ class Subjects:
         return [[row for _, row in sorted(rows, key=itemgetter(0))] for rows in numbered]
 
     def load_versions(self, rows: Sequence[Row]) -> list[SchemaVersion]:
-        """Return the versions that these rows are, in the same order."""
+        """Return the versions for these rows, in the same order."""
         by_xid = {version.xid: version for version in self.versions(rows)}
         return [by_xid[row.xid] for row in rows]
 
     def deleted_names(self, context: str) -> Iterator[Subject]:
-        """The subjects of a context with versions that are softly deleted."""
+        """Yield the subjects of a context that have soft-deleted versions."""
         group = self.group(context)
         after = ""
         while group is not None:
@@ -365,7 +374,7 @@ class Subjects:
             after = rows[-1].schema
 
     def last_number(self, subject: Subject) -> int:
-        """The highest number of a version, 0 without any: of those softly deleted and those not seen here, too."""
+        """Return the highest version number of a subject, or 0. Soft-deleted and hidden versions count, too."""
         schema = self.schema(subject)
         live = None if schema is None else find_latest_number(self.view, schema)
         return max(live or 0, *(version.version for version in self.deleted(subject)), 0)
@@ -381,11 +390,11 @@ class Subjects:
             raise context_not_empty(context)
 
     def schemas(self, subjects: Iterable[Subject]) -> dict[Subject, Row]:
-        """Return the schemas of those subjects that exist and can be read."""
+        """Return the rows of the schemas of ``subjects``, for subjects that exist and can be read."""
         places = {
             subject: list_schema_xids(subject, self.default_group) for subject in subjects if self.is_readable(subject)
         }
-        # The groups come first: a write that knows them learns as well which places in them are free.
+        # Read the Groups first: a write that has read them also learns which places in them are vacant.
         self.view.reader.get_many({xid.parent.owner for xids in places.values() for xid in xids})
         rows = self.view.reader.get_many([xid for xids in places.values() for xid in xids])
         return {
@@ -396,10 +405,10 @@ class Subjects:
         }
 
     def _is_schema_of(self, schema: Row, subject: Subject) -> bool:
-        """Return True if a schema at one of the places of a subject has its name.
+        """Return True if a schema at one of the possible places of a subject belongs to this subject.
 
-        Anybody with rights on an id can write a schema with it: the id alone gives nobody the name. Nor does the name
-        of a subject that is an id made of another name give anybody the other subject.
+        The id alone does not decide: anybody with rights on an id can write a schema with it. A subject whose name
+        equals the id generated from another name does not get the other subject, either.
         """
         if schema.xid.id == subject.name and not is_made(subject.name):
             return True
@@ -408,12 +417,12 @@ class Subjects:
         return name == subject.name
 
     def shows(self, version: Row) -> bool:
-        """Return True if the subject of a Version can be read. The Version itself can."""
+        """Return True if the caller can read the subject of a readable Version."""
         is_generated = self._hides and is_made(version.xid.resource.id)
         return not is_generated or self.is_readable(self._build_subject(version.xid.resource, version.attributes))
 
     def versions(self, rows: Iterable[Row]) -> list[SchemaVersion]:
-        """Return the versions of readable subjects that these Versions are, by subject and number."""
+        """Return the subjects' versions for these rows, by subject and number. Rows of hidden subjects are left out."""
         counted = [(number, row) for number, row in _list_numbered(rows) if self.shows(row)]
         documents = self.view.reader.documents([row.document for _, row in counted if row.document is not None])
         return [
@@ -434,7 +443,8 @@ class Subjects:
         )
 
     def _select_readable(self, group: Xid, rows: Iterable[SoftDeleted]) -> list[SchemaVersion]:
-        """Return those whose schemas and subjects can be read, without numbers that another API used again since."""
+        """Return the soft-deleted versions of readable schemas and subjects, except numbers that another API has reused
+        since."""
         readable = self.view.access.is_readable
         places = {group / SCHEMAS / row.schema / "versions" / str(row.version): row for row in rows}
         reused = self.view.reader.get_many(list(places)) if places else {}
@@ -457,7 +467,7 @@ class Subjects:
 
 
 def _list_numbered(rows: Iterable[Row]) -> list[tuple[int, Row]]:
-    """Return the Versions that are versions of subjects, with their numbers."""
+    """Return the rows that are versions of subjects, each with its number."""
     return [
         (number, row)
         for row in rows

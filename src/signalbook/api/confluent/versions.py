@@ -1,4 +1,4 @@
-"""Versions of subjects, as clients have them."""
+"""Versions of subjects, as clients see them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _MILLISECONDS: Final = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaVersion:
-    """A version of a subject in a ``schema``. ``xid`` is the Version's, None for one that is softly deleted."""
+    """A version of a subject in a ``schema``. ``xid`` is the xid of the Version, or None if the version is
+    soft-deleted."""
 
     subject: Subject
     schema: Xid
@@ -28,12 +29,12 @@ class SchemaVersion:
     attributes: JSONObject
     document: bytes
     written: datetime
-    """When it was registered, or softly deleted."""
+    """The time at which the version was registered or soft-deleted."""
     xid: Xid | None = None
 
     @property
     def place(self) -> Xid:
-        """The xid of the Version that it is, or was before it was softly deleted."""
+        """The xid of the Version; for a soft-deleted version, its former xid."""
         return self.schema / "versions" / str(self.version)
 
     @property
@@ -74,7 +75,7 @@ class SchemaVersion:
 
 
 def parse_version(text: str) -> int | None:
-    """The number of a version, None for the latest one. Raises 42202."""
+    """Return the number of a version, or None for the latest version. Raises 42202."""
     if text in ("latest", "-1"):
         return None
     if not text.isascii() or not text.isdigit() or len(text) > _DIGITS or not 0 < int(text) <= LAST_VERSION:

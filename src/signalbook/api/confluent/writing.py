@@ -1,4 +1,4 @@
-"""Registering, looking up, comparing and deleting schemas."""
+"""Register, look up, compare and delete schemas."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ from signalbook.work import worked_out
 _TAGS: Final = ("tagsToAdd", "tagsToRemove")
 _TAGGING: Final = frozenset({"newVersion", "metadata", "ruleSet", "rulesToMerge", "rulesToRemove", *_TAGS})
 QUICK: Final = 1 << 13
-"""Bytes of the largest body that is worth no thread, and whose schema is looked at in the turn to write."""
+"""The size of the largest body that is handled without a thread, and whose schema is checked in the write
+transaction."""
 _MAX_SHOWN_REASONS: Final = 10
 _CONTENT_TYPES: Final = {"AVRO": "application/json", "JSON": "application/schema+json", "PROTOBUF": "text/plain"}
 
@@ -87,7 +88,7 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
         raise invalid_schema(f"no reader for {new.format}")
     try:
         findings = [] if new.body.references else _check_alone(reader, new)
-        # Of a document that refers to others, only reading it with them tells.
+        # If a document refers to others, it can only be checked together with them.
         if is_importing(reader) and (new.body.references or has_open_references(findings)):
             findings = reader.check_whole(new.text)
         faults = [
@@ -102,14 +103,14 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
 
 
 def _check_alone(reader: Format, new: RegistrationCandidate) -> list[Finding]:
-    """Check a schema alone. The result is kept under the name by which the engine looks for it, too."""
+    """Check a schema without its references. The result is cached under the key that the engine uses, too."""
     document = new.body.document
     key = (digest(document), new.format)
     return worked_out(key, partial(reader.check, document, new.format), size=len(document)) or []
 
 
 def find_known_version(request: ConfluentRequest, subjects: Subjects) -> Response | None:
-    """Return the answer to a registration that brings nothing new; None if there is something to be written."""
+    """Return the response to a registration that changes nothing, or None if the registration has to be written."""
     subject = subject_of(subjects, request)
     if subjects.schema(subject) is None and len(request.body) <= QUICK:
         return None
@@ -123,16 +124,16 @@ def find_known_version(request: ConfluentRequest, subjects: Subjects) -> Respons
 
 
 def _render_registered(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
-    """Return a version as an answer to its registration.
+    """Return a version as the response to its registration.
 
-    Without its schema, unless a ``format`` is asked for: clients take it for what they sent, and keep it.
+    The schema is left out, unless a ``format`` is requested: clients would store it in place of the schema they sent.
     """
     left_out = ("subject", "deleted", "ts", *(() if "format" in request.query else ("schema",)))
     return {name: value for name, value in render_version(version, subjects, request).items() if name not in left_out}
 
 
 def register(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
-    """Add a version to a subject, or find the one that has the schema."""
+    """Add a version to a subject, or return the existing version with the same schema."""
     return register_in(session, request, subjects, subject_of(subjects, request))
 
 
@@ -143,7 +144,8 @@ def register_in(
     subject: Subject,
     ruleset: JSONObject | None = None,
 ) -> Response:
-    """Do the same in this subject, whatever it is an alias of. ``ruleset`` is as ``build_candidate`` takes it."""
+    """Register a schema as ``register``, in ``subject`` even if it is an alias. ``ruleset`` is as for
+    ``build_candidate``."""
     new = build_candidate(subjects, request, subject, ruleset=ruleset)
     if new.known is not None and new.is_registered:
         return answer(_render_registered(new.known, subjects, request))
@@ -161,9 +163,10 @@ def register_in(
 
 
 def tag(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
-    """Add a version that is another one with tags added to it, and others removed.
+    """Add a version that is a copy of another version, with some tags added and some removed.
 
-    That one may be of another context if the subject is named without one. The new version is of the subject named.
+    If the request names no context, the copied version may be in another context. The new version belongs to the named
+    subject.
     """
     version = find_version_anywhere(session.view, request)
     subject = subject_of(subjects, request)
@@ -174,7 +177,7 @@ def tag(session: Session, request: ConfluentRequest, subjects: Subjects) -> Resp
     stored = version.attributes
     metadata, ruleset = check_metadata(members, "metadata"), check_ruleset(members)
     metadata = remove_version(stored.get("metadata")) if metadata is None else metadata
-    # Without a number this asks for a new version as well.
+    # A copy without a version number is a new version, too.
     body["metadata"] = with_version(metadata, members.get("newVersion") or 0)
     ruleset = _merge_rules(stored.get("ruleset"), members) if ruleset is None else ruleset
     body |= {**schema_members(version), "version": members.get("newVersion")}
@@ -184,7 +187,7 @@ def tag(session: Session, request: ConfluentRequest, subjects: Subjects) -> Resp
 
 
 def _merge_rules(ruleset: JSON, members: Mapping[str, Any]) -> JSONObject:
-    """Return a rule set with ``rulesToMerge`` of the request, without the rules that ``rulesToRemove`` names."""
+    """Return a rule set with the request's ``rulesToMerge`` added, and without the rules in ``rulesToRemove``."""
     names = members.get("rulesToRemove") or []
     if not isinstance(names, list):
         raise unprocessable("rulesToRemove has to be a list of names")
@@ -196,7 +199,7 @@ def _check_mode(new: RegistrationCandidate, mode: str) -> None:
         raise not_permitted(f"Subject {new.subject} is in read-only mode")
     if mode != "IMPORT" and new.body.id is not None:
         raise not_permitted(f"Subject {new.subject} is not in import mode")
-    # Else ordinary producers would take ids that the import is still to bring.
+    # Otherwise producers would get ids that the import has yet to bring.
     if mode == "IMPORT" and new.body.id is None:
         raise not_permitted(f"Subject {new.subject} is not in read-write mode")
 
@@ -210,7 +213,7 @@ def _check_compatible(subjects: Subjects, new: RegistrationCandidate) -> None:
 
 
 def _choose_version(subjects: Subjects, new: RegistrationCandidate) -> int:
-    """Return the number of a new version. Raises 42201 where the request counts on another one."""
+    """Return the number of a new version. Raises 42201 if the request states another number than the next one."""
     following, stated = subjects.last_number(new.subject) + 1, new.body.version
     if new.imported and stated is not None:
         if subjects.is_taken(new.subject, stated):
@@ -251,9 +254,9 @@ def _store(
 
 
 def _merge_formats(session: Session, subjects: Subjects, new: RegistrationCandidate) -> None:
-    """Give the Versions of a subject the format of its new Version if that is the one of the family of both.
+    """Change the Versions of a subject to the default format of the family, if the new Version has that format.
 
-    That is done only as long as it changes the meaning of no document.
+    This is done only if it changes the meaning of no document.
     """
     versions = (
         [] if "/" in new.format else [version for version in subjects.live(new.subject) if version.format != new.format]
@@ -265,7 +268,7 @@ def _merge_formats(session: Session, subjects: Subjects, new: RegistrationCandid
 
 
 def _as_confluent(error: RegistryError, subject: Subject) -> Exception:
-    """Return the error of this API for a refusal of the registry."""
+    """Return this API's error for an error of the registry; other errors are returned unchanged."""
     if error.code == "compatibility_violation":
         return incompatible(subject, f"details: [{'; '.join(map(str, error.faults[:_MAX_SHOWN_REASONS]))}]")
     if error.code in ("format_violation", "mismatched_version_attribute", "constraint_failure"):
@@ -274,7 +277,7 @@ def _as_confluent(error: RegistryError, subject: Subject) -> Exception:
 
 
 def look_up(view: View, request: ConfluentRequest) -> Response:
-    """Return the version with the schema, of the subject or of its namesake in another context."""
+    """Return the version with the request's schema, in the subject or in a subject of that name in another context."""
     subjects = subjects_of(view, request)
     subject = require_subject(subjects, request)
     deleted = request.flag("deleted")
@@ -293,7 +296,7 @@ def look_up(view: View, request: ConfluentRequest) -> Response:
 
 
 def compare(view: View, request: ConfluentRequest) -> Response:
-    """Return whether a schema may follow one version of a subject, or those of its level."""
+    """Return whether a schema is compatible with one version of a subject, or with those that its level requires."""
     subjects = subjects_of(view, request)
     subject = subject_of(subjects, request)
     config = subjects.config(subject)
@@ -314,7 +317,7 @@ def compare(view: View, request: ConfluentRequest) -> Response:
 
 
 def _select_compared(subjects: Subjects, subject: Subject, text: str) -> Sequence[SchemaVersion]:
-    """Return the version to compare with; none where there is none yet and the latest is asked for."""
+    """Return the versions to compare with: one, or none if the latest is requested and no version exists."""
     number = parse_version(text)
     if number is not None:
         version = subjects.find(subject, number)
@@ -326,7 +329,7 @@ def _select_compared(subjects: Subjects, subject: Subject, text: str) -> Sequenc
 
 
 def delete_subject(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
-    """Delete a subject: softly, and what is softly deleted permanently."""
+    """Delete a subject softly; with ``permanent``, delete a soft-deleted subject permanently."""
     subject = require_subject(subjects, request)
     check_writable(subjects, subject)
     live, soft = subjects.live(subject), subjects.deleted(subject)
@@ -346,7 +349,7 @@ def delete_subject(session: Session, request: ConfluentRequest, subjects: Subjec
 
 
 def delete_version(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
-    """Delete a version: softly, and one that is softly deleted permanently."""
+    """Delete a version softly; with ``permanent``, delete a soft-deleted version permanently."""
     subject = require_subject(subjects, request)
     check_writable(subjects, subject)
     permanent = request.flag("permanent")

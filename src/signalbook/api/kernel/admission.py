@@ -1,4 +1,4 @@
-"""Admission: who makes a request and what they may do, before anything of it is read."""
+"""Admission: identify the caller of a request and determine its rights and limits, before the body is read."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ from signalbook.xid import Xid
 _REQUEST: Final = "request"
 _LOGIN: Final = "login"
 _RECENT: Final = 0.5
-"""Seconds for which who was admitted is remembered, and where asking takes a while, what the store says."""
+"""The seconds for which admitted callers are cached, and the generation of the store if reading it takes long."""
 _MOST_PLACES: Final = 64
-"""From which the writes of one caller are known at once."""
+"""The maximum number of origins for which the write access of one caller is cached."""
 _CHANGES: Final = Action.CREATE | Action.UPDATE
 _WRITES: Final = {**dict.fromkeys(("PUT", "PATCH", "POST"), _CHANGES), "DELETE": Action.DELETE}
-"""Methods that write entities, and the actions of which one at least is what they do."""
+"""The methods that write entities, each with the actions of which a request does at least one."""
 
 
 def list_allowed_methods(access: Access, xid: Xid, methods: Iterable[str]) -> list[str]:
-    """Return the ``methods`` that the rights allow at ``xid``, whether it exists or not."""
+    """Return those of ``methods`` that the rights allow at ``xid``, whether it exists or not."""
     writes = access.is_readable(xid)
     return [
         method
@@ -63,15 +63,15 @@ def list_allowed_methods(access: Access, xid: Xid, methods: Iterable[str]) -> li
 
 
 class Admitted(NamedTuple):
-    """The rights of a caller, and the identity for limits; None has no limits."""
+    """The rights of a caller, and the caller's limits; ``caller`` is None if no limits apply."""
 
     access: Access
     caller: Caller | None
     placed: dict[RequestOrigin, Access]
-    """The access with where writes came from, for those that come from there again."""
+    """The access with the origin of writes, cached by origin."""
 
     def at(self, origin: RequestOrigin) -> Access:
-        """The access of a write that came from there."""
+        """Return the access for a write from ``origin``."""
         access = self.placed.get(origin)
         if access is None:
             if len(self.placed) >= _MOST_PLACES:
@@ -82,9 +82,10 @@ class Admitted(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Moment:
-    """The state at one ``generation`` of the store, for a ``tick``: the ``policy``, and admitted callers.
+    """The state of one ``generation`` of the store during one ``tick``: the ``policy``, and the admitted callers.
 
-    Callers are found by address, certificate, and headers. Ticks end with the seconds, as do JWTs.
+    Callers are identified by address, certificate, and headers. A tick lasts ``_RECENT`` seconds; ticks end at full
+    seconds, as JWTs do.
     """
 
     generation: Hashable = None
@@ -96,8 +97,8 @@ class _Moment:
 class Admission:
     """Admits the requests of one server process. For one event loop.
 
-    ``generation`` asks the store whether anything changed, at once; without it ``freshness`` does, which takes a while.
-    A server that is ``exposed`` to other machines admits nobody without a policy.
+    ``generation`` reads the generation of the store at once. Without it, ``freshness`` does, which takes longer. If the
+    server is ``exposed`` to other machines and there is no policy, it admits nobody.
     """
 
     def __init__(
@@ -125,10 +126,10 @@ class Admission:
         self._moment = _Moment()
 
     async def admit(self, scope: Scope) -> None:
-        """Put what whoever makes a request may do into its scope, and hold them to their limits.
+        """Put the rights of the caller into ``scope`` and count the request against the caller's limits.
 
-        Of a write where it came from is kept. Raises ``Unauthenticated``, ``TooManyRequests``, and what asking the
-        store raises.
+        For a write, the access records the origin. Raises ``Unauthenticated``, ``TooManyRequests``, and the errors of
+        the store.
         """
         admitted = await self._find_or_admit(scope)
         scope["access"] = admitted.access
@@ -142,7 +143,7 @@ class Admission:
                 scope["access"] = admitted.at(self.origin(scope))
 
     def admit_visitor(self, scope: Scope) -> None:
-        """Hold whoever asks for what is for everybody to the limits of his address. Raises ``TooManyRequests``."""
+        """Count a request for a public page against the limits of its address. Raises ``TooManyRequests``."""
         caller = self._limits.visitor(self.origin(scope).address)
         if caller is not None:
             scope["caller"] = caller
@@ -153,7 +154,7 @@ class Admission:
         return (await self._find_or_admit(scope)).access
 
     def find_admitted(self, scope: Scope) -> Admitted | None:
-        """Return the admission of a request's caller if it is known now, else None: then call ``admit``.
+        """Return the admission of a request's caller if it is cached, else None. After None, call ``admit``.
 
         Nothing is counted. Raises the errors of the store.
         """
@@ -162,20 +163,23 @@ class Admission:
         if not now or (self._generation is not None and self._generation() != moment.generation):
             return None
         for name, _ in scope["headers"]:
-            # Whether the cookie of a session counts depends on what is asked for.
+            # Whether a session's cookie is used depends on the requested page.
             if name == b"cookie" and name in self._identifying:
                 return None
         return moment.admitted.get(self._build_caller_key(scope))
 
     async def turn(self, scope: Scope) -> asyncio.Semaphore | None:
-        """A turn to read what takes its time, if there are any. Raises ``TooManyRequests``."""
+        """Wait for the caller's turn for a long read. Return its acquired semaphore, or None without limits.
+
+        Raises ``TooManyRequests``.
+        """
         caller: Caller | None = scope.get("caller")
         return None if caller is None else await caller.turn()
 
     def record_refusal(
         self, error: Unauthenticated | Forbidden | TooManyRequests | QuotaExceeded, scope: Scope
     ) -> None:
-        """Count and record that a request was refused."""
+        """Count a refused request in the metrics, and record it in the audit log."""
         xid = why = ""
         match error:
             case Forbidden():
@@ -191,7 +195,7 @@ class Admission:
                 xid = f"{TOKENS}/{error.token}" if error.token else ""
                 why = f": {error}"
         REFUSED.labels(reason).inc()
-        # Without an access nobody was let in, so that there is a policy.
+        # Without an access the caller was not admitted, so there is a policy.
         access: Access | None = scope.get("access")
         if must_record(self._settings, access) if access is not None else self._settings.audit != "off":
             who = ANONYMOUS if access is None else access.identity
@@ -204,11 +208,12 @@ class Admission:
         return (await self._load_moment(int(time.time() / _RECENT), generation)).policy is not None
 
     async def record_refused_page(self, refusal: PageRefused, scope: Scope) -> None:
-        """Count and record that a request was refused before anybody asked who makes it."""
+        """Count and record a request that was refused before its caller was identified."""
         REFUSED.labels(refusal.reason).inc()
         recorded = self._settings.audit == "on"
         if self._settings.audit == "auto" and not self._control.open:
-            # As of the last request that was answered, if there was one: whoever is refused makes nobody ask the store.
+            # Use the policy of the last request, if there was one: refused requests must not cause queries to the
+            # store.
             moment = self._moment
             try:
                 if moment.tick < 0:
@@ -221,7 +226,7 @@ class Admission:
             self._audit.refused(RefusedRequests(who=ANONYMOUS, origin=self.origin(scope), action=_REQUEST, error=words))
 
     def read(self, scope: Scope, status: int) -> None:
-        """Tell the audit's lines of a read."""
+        """Write a read to the lines of the audit log, if actions of its caller are recorded."""
         access: Access | None = scope.get("access")
         if access is not None and must_record(self._settings, access):
             self._audit.read(access.identity, self.origin(scope), scope["path"], status)
@@ -234,11 +239,11 @@ class Admission:
         return RequestOrigin(peer=peer, forwarded=forwarded, api=api_of(scope["path"]), method=scope["method"])
 
     def build_challenges(self, root: str, error: Unauthenticated) -> tuple[tuple[str, str], ...]:
-        """Return the headers that tell what credentials are taken here (RFC9110 11.6.1)."""
+        """Return the headers that list the accepted kinds of credentials (RFC9110 11.6.1)."""
         return self._authenticator.build_challenges(root, None if isinstance(error, CredentialsNeeded) else error)
 
     def forget(self) -> None:
-        """Ask again at once: this process changed something itself."""
+        """Drop the cached state, because this process changed something itself."""
         self._moment = _Moment()
 
     async def _find_or_admit(self, scope: Scope) -> Admitted:
@@ -252,30 +257,32 @@ class Admission:
         return moment.admitted.get(key) or await self._admit(scope, moment, key)
 
     def _build_caller_key(self, scope: Scope) -> Hashable:
-        """Return everything that identifies the caller of a request."""
+        """Return a key with everything that identifies the caller of a request. Also set ``session_secret`` in
+        ``scope``."""
         client = scope.get("client")
         identifying = [header for header in scope["headers"] if header[0] in self._identifying]
         scope["session_secret"] = secret = ""
         for header in identifying:
             if header[0] == b"cookie":
                 scope["session_secret"] = secret = read_session_secret(scope, base_url(scope, self._settings))
-                # Whatever else is in it tells nothing of who asks.
+                # Other cookies do not identify the caller.
                 identifying = [header for header in identifying if header[0] != b"cookie"]
                 break
         return (client and client[0], scope.get("certificate"), secret, *identifying)
 
     async def _load_moment(self, tick: int, generation: Hashable) -> _Moment:
-        """Return the current state."""
+        """Load and return the current state. It becomes the cached state unless that changed in the meantime."""
         before = self._moment
         if self._generation is None and not self._control.open:
             generation = await self._freshness.now()
         if self._generation is None and self._control.is_stale(generation):
             policy = await self._workers.read(partial(self._control.policy, generation))
         else:
-            # A store that is read at once tells after each write in microseconds that the policy is what it was.
+            # For a store that is read at once, checking after each write that the policy is unchanged takes
+            # microseconds.
             policy = self._control.policy(generation)
         moment = _Moment(generation=generation, tick=tick, policy=policy)
-        # Otherwise it may be older than what this process changed meanwhile.
+        # If the cached state changed, this one may be older than a change that this process made.
         if self._moment is before:
             self._moment = moment
         return moment
@@ -287,7 +294,7 @@ class Admission:
             identity = await self._find_identity(scope, moment.generation)
             access = moment.policy.access(identity)
             is_known = identity != ANONYMOUS or access.allows_somewhere(EVERYTHING)
-            # Browsers ask without credentials what a path takes, before they send any.
+            # Browsers send OPTIONS without credentials before a request with credentials.
             if not is_known and scope["method"] != "OPTIONS":
                 raise CredentialsNeeded
         elif self._exposed and not self._control.open:  # it would not have started so: the policy is gone since
@@ -298,7 +305,7 @@ class Admission:
         return admitted
 
     async def _admit_again(self, scope: Scope) -> None:
-        """Replace what was found when the request began. Raises as ``access``."""
+        """Admit the caller of a running request again, and replace the access in ``scope``. Raises as ``access``."""
         origin = scope["access"].origin
         access = await self.access(scope)
         scope["access"] = access if origin is None else access.at(origin)
@@ -321,12 +328,12 @@ class Admission:
         except SessionEnded:
             raise
         except Unauthenticated:
-            # Only of those that are wrong: no guessing locks out who has the right ones.
+            # Count only wrong credentials, so that guessing does not lock out callers with the right credentials.
             self.record_failed_login(scope, credentials.claimed, credentials)
             raise
 
     def record_failed_login(self, scope: Scope, claimed: str, credentials: Hashable) -> None:
-        """Count a failed login. Raises ``TooManyRequests`` if it had to wait."""
+        """Count a failed login. Raises ``TooManyRequests`` if the login should have waited."""
         address, logins = self.origin(scope).address, self._limits.logins
         logins.check(address, claimed)
         logins.record_failure(address, claimed, credentials)

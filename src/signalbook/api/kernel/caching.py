@@ -1,7 +1,7 @@
-"""Entity tags, the conditions of requests, and the responses kept in memory (RFC9110 8.8 and 13, RFC9111).
+"""Entity tags, conditional requests, and the responses cached in memory (RFC9110 8.8 and 13, RFC9111).
 
-A tag is a hash of all that is sent: status, headers and body. Epochs would not do, since what is shown of an entity
-changes with counts, nested entities, the target of a cross reference, the model and the flags of the request too.
+A tag is a hash of the whole response: status, headers and body. Epochs would not suffice, since the response for an
+entity also changes with counts, nested entities, the target of a cross reference, the model and the request's flags.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from signalbook.api.kernel.errors import NO_STORE, PreconditionFailed
 from signalbook.api.kernel.responses import Header, Headers, Response
 
 NO_CACHE: Final[Header] = ("Cache-Control", "no-cache")
-"""May be kept, but not used before the server has said that it still holds: entities may change at any time."""
+"""Caches may store the response, but must ask the server before they use it: entities may change at any time."""
 
 _EVERY_HEADER: Final = b""
-"""Stands for all headers in ``names_read``. No header has an empty name."""
+"""The entry in ``names_read`` that stands for all headers. No header has an empty name."""
 _CONDITIONS: Final = (b"if-match", b"if-none-match")
 
 _CACHEABLE_STATUSES: Final = (HTTPStatus.OK, HTTPStatus.SEE_OTHER)
 _TAG_BYTES: Final = 16
 
 _KEPT_BYTES: Final = 64 << 20
-"""The total size of the responses that a server process keeps, for all its APIs together."""
+"""The total bytes of the responses that a server process caches, for all its APIs together."""
 _MAX_BODY_BYTES: Final = 1 << 20
 _HEADER_BYTES: Final = 4096
-"""The size that is assumed for the headers of a response."""
+"""The number of bytes that is assumed for the headers of a response."""
 
 
 def with_etag(response: Response) -> Response:
-    """``response`` to a read with its ``ETag`` and, unless it says otherwise itself, the rule to ask again.
+    """Return ``response`` with an ``ETag`` and, unless it has a Cache-Control header, the rule to revalidate it.
 
-    Responses that show nothing, or must not be kept, are as they were.
+    Responses that have no content to tag, or must not be cached, are returned unchanged.
     """
     if response.status not in _CACHEABLE_STATUSES or response.etag or NO_STORE in response.headers:
         return response
-    # The tag covers the headers too: a Link to another page makes another response.
+    # The tag includes the headers: with a Link to another page it is another response.
     rules = () if any(name == "Cache-Control" for name, _ in response.headers) else (NO_CACHE,)
     tag = compute_entity_tag(
         response.body, str(response.status), *(f"{name}:{value}" for name, value in response.headers)
@@ -52,14 +52,14 @@ def with_etag(response: Response) -> Response:
 
 
 def compute_entity_tag(body: bytes, *beside: str) -> str:
-    """Return a strong entity tag of ``body`` and of what is sent ``beside`` it."""
+    """Return a strong entity tag for ``body`` and the other parts of the response in ``beside``."""
     content = hashlib.blake2b(body, digest_size=_TAG_BYTES)
     content.update("\0".join(beside).encode("utf-8"))
     return f'"{content.hexdigest()}"'
 
 
 def if_modified(response: Response, headers: Headers) -> Response:
-    """``response``, or 304 if ``If-None-Match`` says that the client has it (RFC9110 13.1.2: weak comparison)."""
+    """Return ``response``, or 304 if ``If-None-Match`` names its tag (RFC9110 13.1.2: weak comparison)."""
     if not response.etag:
         return response
     for name, value in headers:
@@ -70,10 +70,11 @@ def if_modified(response: Response, headers: Headers) -> Response:
 
 
 def check_conditions(headers: Headers, etag: str, subject: str) -> None:
-    """The conditions of a write. ``etag`` is the tag of what GET of its URL shows, ``""`` if that is nothing.
+    """Check the conditions of a write. ``etag`` is the tag of the current GET response of its URL, ``""`` if there is
+    none.
 
-    Raises ``PreconditionFailed`` when ``If-Match`` does not name it (RFC9110 13.1.1: strong comparison) or
-    ``If-None-Match`` does.
+    Raises ``PreconditionFailed`` if ``If-Match`` does not name this tag (RFC9110 13.1.1: strong comparison) or
+    ``If-None-Match`` names it.
     """
     if_match = [value for name, value in headers if name == b"if-match"]
     if if_match and not any(_has_tag(value, etag, strong=True) for value in if_match):
@@ -83,12 +84,12 @@ def check_conditions(headers: Headers, etag: str, subject: str) -> None:
 
 
 def has_conditions(headers: Headers) -> bool:
-    """Return True if a write has conditions."""
+    """Return True if ``headers`` contain conditions."""
     return any(name in _CONDITIONS for name, _ in headers)
 
 
 def _has_tag(value: bytes, etag: str, *, strong: bool = False) -> bool:
-    """Return True if a list of tags contains a tag. Its quotes prevent a match inside another."""
+    """Return True if the list ``value`` contains the tag ``etag``. Its quotes prevent a match inside another tag."""
     if not etag:
         return False
     tag, value = etag.encode("ascii"), strip_coding_tags(value)
@@ -96,10 +97,10 @@ def _has_tag(value: bytes, etag: str, *, strong: bool = False) -> bool:
 
 
 class RequestHeaders:
-    """The headers of a request as ASGI gives them. It records which of them are looked at.
+    """The headers of a request as ASGI gives them. It records which of them are read.
 
-    A response that is kept answers the requests that have the same values in these headers (``CachedResponses``), so
-    handlers get at headers in no other way.
+    A cached response is reused for requests that have the same values in these headers (``CachedResponses``). So
+    handlers must read headers only through this class.
     """
 
     __slots__ = ("_headers", "names_read")
@@ -107,7 +108,7 @@ class RequestHeaders:
     def __init__(self, headers: Headers = ()) -> None:
         self._headers = tuple(headers)
         self.names_read: set[bytes] = set()
-        """The names in lower case; ``_EVERY_HEADER`` is among them once all headers were looked at."""
+        """The names in lower case of the headers that were read; ``_EVERY_HEADER`` if all headers were read."""
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
         self.names_read.add(_EVERY_HEADER)
@@ -121,27 +122,29 @@ class RequestHeaders:
 
     @property
     def conditions(self) -> tuple[tuple[bytes, bytes], ...]:
-        """The headers ``If-Match`` and ``If-None-Match``, which are evaluated apart from what is kept."""
+        """The headers ``If-Match`` and ``If-None-Match``. Reading them is not recorded: conditions are evaluated after
+        the cache."""
         return tuple(header for header in self._headers if header[0] in _CONDITIONS)
 
 
 class CachedResponses:
-    """Responses by key, all of one generation of the store. For one event loop, not for threads.
+    """Cached responses by key, all of one generation of the store. For one event loop, not thread-safe.
 
-    They are dropped when the generation is another one, which it is once anything of the registry was committed, by
-    whichever process. ``limit`` bounds the bytes kept; the oldest responses go first.
+    All are dropped when the generation changes, which happens when any process commits a change of the registry.
+    ``limit`` bounds the cached bytes; the oldest responses are dropped first.
     """
 
     def __init__(self, *, limit: int = _KEPT_BYTES) -> None:
         self._generation: Hashable = None
         self._responses: dict[tuple[Hashable, Hashable], Response] = {}
         self._names_read: dict[Hashable, frozenset[bytes]] = {}
-        """The headers that answers depend on, by key. Without an entry an answer depends on none."""
+        """The names of the headers that responses depend on, by key. Responses of other keys depend on no header."""
         self._left = self._limit = limit
 
     def get(self, key: Hashable, generation: Hashable, headers: Headers = ()) -> Response | None:
-        """Return the response to a request with these ``headers`` if it is known of this, the present generation."""
-        # All go at once: which entities a response shows is not worth tracking where writes are rare.
+        """Return the cached response to a request with these ``headers``, or None. ``generation`` is the current
+        generation."""
+        # Drop all at once: tracking which entities a response shows is not worthwhile where writes are rare.
         if generation != self._generation:
             self._responses.clear()
             self._names_read.clear()
@@ -157,9 +160,9 @@ class CachedResponses:
         *,
         names_read: Collection[bytes] = (),
     ) -> None:
-        """Remember a response that was made after ``generation`` was asked, unless that is over by now.
+        """Cache a response that was made after ``generation`` was read, unless the generation has changed.
 
-        ``names_read`` are those of the ``headers`` that making the response looked at.
+        ``names_read`` are the names of the ``headers`` that making the response read.
         """
         fits = len(response.body) <= _MAX_BODY_BYTES and response.status in (200, 303)
         if generation != self._generation or not fits:
@@ -175,33 +178,33 @@ class CachedResponses:
         while self._left < 0:
             oldest = next(iter(self._responses))
             self._left += _estimate_cost(self._responses.pop(oldest))
-            # Other answers under this key are made again.
+            # The other responses under this key no longer match, and are made again.
             self._names_read.pop(oldest[0], None)
 
     def _find_variant(self, key: Hashable, headers: Headers) -> Hashable:
-        """Return the names of the headers that the answers under ``key`` depend on, and the values in ``headers``.
+        """Return the names of the headers that the responses under ``key`` depend on, and their values in ``headers``.
 
-        The names are a part of it: a request without a header is not the same as an answer that depends on none.
+        The names are included, so that a request without a header differs from a response that depends on no header.
         """
         names = self._names_read.get(key)
         if names is None:
             return ()
         if _EVERY_HEADER in names:
             return names, tuple(headers)
-        # A list is made by one call, which a hot read notices.
+        # A list comprehension is faster than a generator here, which is noticeable for cached reads.
         return names, tuple([header for header in headers if header[0] in names])
 
 
 def _estimate_cost(response: Response) -> int:
-    # Half as much again for the compressed forms.
+    # Add half of the size for the compressed forms.
     return len(response.body) * 3 // 2 + _HEADER_BYTES
 
 
 class OncePerTurn:
-    """The generation of a store that says it at once, asked once in each turn of the event loop.
+    """The generation of a store that returns it at once, read once in each turn of the event loop.
 
-    What is done in one turn was received before it, so that all may share the answer: no commit that a client knows of
-    came later. Asking SQLite takes 10 of the 40 us of a read from memory.
+    Requests handled in one turn were received before it, so all can share the result: no commit that a client knows of
+    came later. Reading the generation from SQLite takes 10 of the 40 us of a cached read.
     """
 
     def __init__(self, generation: Callable[[], Hashable]) -> None:
@@ -209,7 +212,7 @@ class OncePerTurn:
         self._asked: Hashable = None
 
     def __call__(self) -> Hashable:
-        """The generation. Raises what asking raises."""
+        """Return the generation. Raises the errors of the store."""
         if self._asked is None:
             self._asked = self._generation()
             asyncio.get_running_loop().call_soon(self._forget)
@@ -220,10 +223,10 @@ class OncePerTurn:
 
 
 class Freshness:
-    """The generation of a store that it takes a while to ask, such as one across a network. For one event loop.
+    """The generation of a store that takes a while to return it, such as one across a network. For one event loop.
 
-    One question is under way at a time. Who comes meanwhile waits for the next one, since the state may have changed
-    after the present one was asked.
+    One query runs at a time. Callers that come while it runs wait for the next query, since the state may have changed
+    after the running query read it.
     """
 
     def __init__(self, generation: Callable[[], Hashable], workers: Workers) -> None:
@@ -233,11 +236,11 @@ class Freshness:
         self._next: asyncio.Future[Hashable] | None = None
 
     async def now(self) -> Hashable:
-        """A generation that was asked for after this call began. Raises what asking raises."""
-        # Who asks while a question is under way shares the next one, never the present one.
+        """Return a generation that was read after this call began. Raises the errors of the store."""
+        # Callers during a running query share the next query, never the running one.
         if self._next is None:
             self._next = asyncio.ensure_future(self._fetch_generation(self._asked))
-        # One waiter that is cancelled must not cancel the question of all others.
+        # One cancelled caller must not cancel the query of all others.
         return await asyncio.shield(self._next)
 
     async def _fetch_generation(self, before: asyncio.Future[Hashable] | None) -> Hashable:

@@ -1,6 +1,7 @@
-"""Where requests run: reads in a pool of threads; writes one after another in one thread (group commit).
+"""Run requests: reads in a pool of threads, writes one after another in one thread (group commit).
 
-Writes that wait together share a transaction: a durable commit takes milliseconds, most of it waiting for the disk.
+Writes that wait at the same time share a transaction, because a durable commit takes milliseconds, most of it waiting
+for the disk.
 """
 
 from __future__ import annotations
@@ -21,32 +22,33 @@ from signalbook.xid import Xid
 T = TypeVar("T")
 
 _MAX_BATCH_WRITES: Final = 128
-"""Writes in one transaction: the first of them waits for the last."""
+"""The maximum number of writes in one transaction. The first of them waits for the last."""
 
 
 class Workers:
-    """Some threads of a server process. ``timeout`` is how many seconds work may wait for its turn."""
+    """A pool of threads. ``timeout`` is the number of seconds that work may wait for a free thread."""
 
     def __init__(self, *, threads: int, timeout: float, name: str = "read") -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._timeout = timeout
 
     async def read(self, work: Callable[[], T]) -> T:
-        """Run ``work`` that writes nothing. Raises ``StorageBusy`` if it does not start in time."""
+        """Run ``work``, which must not write, and return its result. Raises ``StorageBusy`` if it does not start in
+        time."""
         queued = self._threads.submit(work)
         running = asyncio.wrap_future(queued)
         finished, _ = await asyncio.wait([running], timeout=self._timeout)
-        # Work that has begun is not given up: only its turn may come too late.
+        # Only work that has not begun is given up.
         if not finished and queued.cancel():
             raise StorageBusy(f"the request waited {self._timeout:g} s for its turn; try again")
         return await running
 
     def begin(self, work: Callable[[], object]) -> None:
-        """Run ``work`` when there is a thread for it; nobody waits for it."""
+        """Run ``work`` when a thread is free, without waiting for it."""
         self._threads.submit(work)
 
     def close(self, *, drop: bool = False) -> None:
-        """Wait for what runs, and for what has no turn yet unless that is to ``drop``; end the threads."""
+        """End the threads after the running work and, unless ``drop`` is True, the waiting work."""
         self._threads.shutdown(cancel_futures=drop)
 
 
@@ -54,12 +56,12 @@ Batch = TypeVar("Batch")
 
 
 class Commits(Generic[Batch]):
-    """The writes of one server process. A durable commit takes milliseconds, most of it waiting for the disk.
+    """The writes of one server process, grouped into commits.
 
-    ``transaction`` opens one for any number of writes, each of which undoes itself when it fails, and commits at the
-    end of its block. A write ends after that commit, in the order of arrival, or with the commit's failure.
-    ``expect`` is called in that transaction with what the next writes are about. ``timeout`` is how many seconds a
-    write may wait for its turn.
+    ``transaction`` opens a transaction for any number of writes and commits it at the end of its block. Each write must
+    undo itself if it fails. ``write`` returns after that commit, in the order of arrival, or raises the commit's
+    failure. ``expect`` is called in the transaction with the xids that the next writes will read. ``timeout`` is the
+    number of seconds that a write may wait for its turn.
     """
 
     def __init__(
@@ -75,16 +77,16 @@ class Commits(Generic[Batch]):
         self._queue: SimpleQueue[_Write[Batch] | None] = SimpleQueue()
         self._next: _Write[Batch] | None = None
         self.busy = False
-        """Whether a commit is under way: what comes now shares the next one."""
+        """True while a commit is running. Writes that arrive now share the next commit."""
         self._thread = threading.Thread(target=self._serve, name="write", daemon=True)
         self._thread.start()
 
     async def write(self, work: Callable[[Batch], T], *, alone: bool = False, about: Collection[Xid] = ()) -> T:
-        """Run ``work`` in a transaction, ``alone`` if it is long and others had to wait for it.
+        """Run ``work`` in a transaction and return its result after the commit.
 
-        ``about`` are entities that it will ask for, there or not.
-
-        Raises what ``work`` or the commit raises, and ``StorageBusy`` if it does not start in time.
+        Use ``alone`` for long work, so that no other write has to wait for its commit. ``about`` are xids that ``work``
+        will read, whether they exist or not. Raises the errors of ``work`` and the commit, and ``StorageBusy`` if it
+        does not start in time.
         """
         loop = asyncio.get_running_loop()
         write = _Write(work, loop, alone=alone, about=about)
@@ -99,7 +101,7 @@ class Commits(Generic[Batch]):
             write.claim()  # whoever does not wait any more wants nothing done
 
     def close(self) -> None:
-        """Do what is in the queue, and end the thread."""
+        """Finish the queued writes, and end the thread."""
         self._queue.put(None)
         self._thread.join()
 
@@ -117,17 +119,18 @@ class Commits(Generic[Batch]):
         metrics.WRITE_QUEUE.set(self._queue.qsize())
         metrics.WRITE_WAIT.observe(began - first.since)
         try:
-            # Of several requests: it is no part of one of them, and ends the waiting of each.
+            # The span belongs to several requests, so it is linked to each of them and part of none.
             with tracing.span("commit") as span, self._transaction() as batch:
-                # What queues up while others run shares their commit: under load batches grow by themselves.
+                # Writes that arrive while others run share their commit, so batches grow by themselves under load.
                 for some in self._collect_rounds(first):
                     writes += some[some[0] is first :]
-                    # What they ask for one by one is read together before: a batch takes few statements.
+                    # Read together the entities that the writes will read one by one, so that a batch needs few
+                    # statements.
                     self._expect(batch, [xid for write in some for xid in write.about])
                     for write in some:
                         write.run(batch)
                 tracing.describe(span, {"signalbook.writes": len(writes)}, (write.context for write in writes))
-        # The commit failed, so that nothing of the batch is stored, whatever each write returned.
+        # The commit failed, so nothing of the batch is stored, whatever each write returned.
         except BaseException as error:
             for write in writes:
                 write.result, write.error = None, error
@@ -137,7 +140,8 @@ class Commits(Generic[Batch]):
         _finish(writes)
 
     def _collect_rounds(self, first: _Write[Batch]) -> Iterator[list[_Write[Batch]]]:
-        """``first`` and what waits with it, then what came meanwhile, as far as they may share the transaction."""
+        """Yield ``first`` with the writes waiting with it, then those that arrived since, as far as they may share a
+        transaction."""
         remaining = 1 if first.alone else _MAX_BATCH_WRITES
         some = [first, *self._take_waiting(remaining - 1)]
         while some:
@@ -164,7 +168,7 @@ class Commits(Generic[Batch]):
 
 
 class _Write(Generic[Batch]):
-    """A write: its work, and the waiting caller. It is run or given up, never both."""
+    """A queued write: its work, and the waiting caller. It is either run or given up, never both."""
 
     def __init__(
         self, work: Callable[[Batch], Any], loop: asyncio.AbstractEventLoop, *, alone: bool, about: Collection[Xid]
@@ -181,16 +185,17 @@ class _Write(Generic[Batch]):
         self._claimed = threading.Lock()
 
     def claim(self) -> bool:
-        """Take it; False if somebody has."""
+        """Claim the write. Return False if it was claimed before."""
         return self._claimed.acquire(blocking=False)
 
     def give_up(self, seconds: float) -> None:
-        """Fail it for whoever waits, unless it has started."""
+        """Raise ``StorageBusy`` in the waiting caller, unless the write has started. ``seconds`` is how
+        long it waited."""
         if self.claim():
             self.outcome.set_exception(StorageBusy(f"the request waited {seconds:g} s for its turn; try again"))
 
     def run(self, batch: Batch) -> None:
-        """Do the work, and keep what came of it."""
+        """Run the work, and store its result or error."""
         try:
             with tracing.within(self.context):
                 self.result = self._work(batch)
@@ -198,7 +203,7 @@ class _Write(Generic[Batch]):
             self.error = error
 
     def hand_out(self) -> None:
-        """Hand the result to whoever waits, on the event loop."""
+        """Give the result or error to the waiting caller. Call this on the event loop."""
         if self.outcome.done():
             return
         if self.error is not None:
@@ -208,7 +213,8 @@ class _Write(Generic[Batch]):
 
 
 def _finish(writes: list[_Write[Any]]) -> None:
-    """Wake the event loop once for all; it is gone if the server stops without waiting."""
+    """Give the results to the callers, waking each event loop once. If the server stops without waiting, its loop is
+    gone."""
     for loop in {write.loop for write in writes}:
         finished = [write for write in writes if write.loop is loop]
         try:

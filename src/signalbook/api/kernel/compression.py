@@ -1,8 +1,8 @@
-"""Compression of responses as ``Accept-Encoding`` asks for it (RFC9110 8.4 and 12.5.3): zstd (RFC8878) or gzip.
+"""Compress responses as ``Accept-Encoding`` requests (RFC9110 8.4 and 12.5.3): zstd (RFC8878) or gzip.
 
-Each coding has an entity tag of its own: the plain one with the coding's name at its end. Whoever names any of them
-means the same content. What must not be stored is not compressed: it alone holds secrets, and the size of a compressed
-response tells of them where others have a say in the rest of it (the BREACH attack).
+Each coding has its own entity tag: the plain tag with the coding's name at its end. Clients may send any of these tags;
+they all mean the same content. Responses with ``no-store`` are not compressed, because only they contain secrets. The
+size of a compressed response reveals secrets if attackers control other parts of it (the BREACH attack).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.responses import Header, Headers, Response
 
 AT_ONCE: Final = 1 << 18
-"""Bytes that are compressed on the event loop, in a millisecond or two: larger bodies take a thread."""
+"""The maximum bytes that are compressed on the event loop, in a millisecond or two. Larger bodies use a thread."""
 VARY: Final[Header] = ("Vary", "Accept-Encoding")
 _LEAST_BYTES: Final = 1024
 _TEXT_TYPES: Final = ("text/", "json", "xml", "yaml", "javascript")
@@ -52,34 +52,35 @@ def choose_coding(response: Response, request_headers: Headers) -> str:
 
 
 def compress_response(response: Response, name: str) -> Response:
-    """Return ``response`` in the coding ``name``: made once, and kept as long as the response is."""
+    """Return ``response`` in the coding ``name``. The result is cached in ``response``."""
     if name not in response.encodings:
         body = _compress_zstd(response.body) if name == "zstd" else gzip.compress(response.body, _GZIP_LEVEL, mtime=0)
-        # What is read has said so already; errors and responses to writes are not kept by anybody.
+        # Responses to reads have a Vary header already. Errors and responses to writes are never cached.
         headers = (*add_coding_tag(response, name).headers, ("Content-Encoding", name))
         response.encodings[name] = replace(response, headers=headers, body=body, is_json=False)
     return response.encodings[name]
 
 
 def add_coding_tag(response: Response, name: str) -> Response:
-    """Return ``response`` with the entity tag that it has in the coding ``name``."""
+    """Return ``response`` with the entity tag for the coding ``name``."""
     headers = ((key, f'{value[:-1]}-{name}"' if key == "ETag" else value) for key, value in response.headers)
     return replace(response, headers=tuple(headers))
 
 
 def strip_coding_tags(value: bytes) -> bytes:
-    """Return a list of entity tags with those of codings replaced by the plain ones."""
+    """Return a list of entity tags with each coding's tag replaced by the plain tag."""
     return _OF_A_CODING.sub(b'"', value)
 
 
 def _compress_zstd(body: bytes) -> bytes:
-    # One of its own each time: it is not for several threads at once.
+    # A new compressor for each call, because a compressor is not thread-safe.
     return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(body)
 
 
 @lru_cache(maxsize=256)
 def _read_accepted_coding(value: bytes) -> str:
-    """The coding that an ``Accept-Encoding`` prefers among ours; "" if it takes none, or rather has nothing done."""
+    """Return the coding that an ``Accept-Encoding`` prefers among the supported ones; "" if none, or no coding, is
+    preferred."""
     weights: dict[str, float] = {}
     for part in value.decode("latin-1").lower().split(","):
         name, _, parameter = part.partition(";")
@@ -88,6 +89,6 @@ def _read_accepted_coding(value: bytes) -> str:
         except ValueError:
             continue
     preferences = {name: weights.get(name, weights.get("*", 0.0)) for name in _CODINGS}
-    # Of equals the first is taken.
+    # If several have the same preference, the first is chosen.
     best = max(_CODINGS, key=lambda name: preferences[name])
     return best if preferences[best] > 0 and preferences[best] >= weights.get("identity", 0.0) else ""

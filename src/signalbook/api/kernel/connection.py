@@ -1,4 +1,4 @@
-"""One connection of a client to the server, with bounds that uvicorn leaves to a proxy: on heads, and on idleness."""
+"""HTTP connections with the limits that uvicorn leaves to a proxy: on the size of request heads, and on idleness."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ from signalbook.api.kernel.tls import read_certificate_identity
 from signalbook.errors import RegistryError
 
 IDLE_SECONDS: Final = 30
-"""For the head of a request, for the rest of a body that nobody reads, and between two requests."""
+"""The seconds allowed for the head of a request, for the unread rest of a body, and between two requests."""
 HEAD_BYTES: Final = 1 << 17
 _TOO_LARGE: Final = f"the request line and headers are larger than {HEAD_BYTES} bytes"
 _UNREADABLE: Final = (
     "this is no HTTP/1.1 request; in a URL, spaces, control characters and what is not ASCII have to be percent-encoded"
 )
 _MOST_ANSWERED: Final = 1 << 18
-"""Bytes of answers from which on requests that came at once wait like all others, until somebody reads."""
+"""The bytes of unsent responses to repeated requests, from which on further pipelined requests are handled normally."""
 _REPEATABLE: Final = frozenset({b"GET", b"POST"})
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class HTTPConnection(HttpToolsProtocol):
-    """HTTP/1.1 as uvicorn speaks it with httptools.
+    """An HTTP/1.1 connection, as uvicorn handles it with httptools.
 
-    The parser takes whatever a client sends for a head, however long and however slowly. So what was received since
-    the last progress (a complete head, some of a body, a complete request) is counted, and has to go on in time. What
-    is refused here is answered like any other error, not in plain text.
+    The parser accepts a head of any size that arrives at any speed. So this class counts the bytes received since the
+    last progress (a complete head, a part of a body, a complete request), and requires progress in time. Refusals here
+    have the same format as other errors, not plain text.
     """
 
     _waiting = 0
-    """Bytes received since then."""
+    """The bytes received since the last progress."""
     _deadline: asyncio.TimerHandle | None = None
     _resuming = False
-    """The parser is given again how the body of a request is delimited; see ``_resume_parsing``."""
+    """True while ``_resume_parsing`` feeds the parser the headers that delimit the body again."""
 
     _refusal = ""
     """The reason why the head of a request is refused."""
     _certificate: Identity | None = None
-    """Who the client's certificate is from; TLS has verified it."""
+    """The identity in the client's certificate, which TLS has verified."""
     _repeats: Repeats | None = None
     _body: bytearray | None = None
-    """The body so far of a request that may be a repeated one. The request is handled when its body is complete."""
+    """The body received so far, for a request that may be a repeated one. It is handled when its body is complete."""
     _answers: list[bytes]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -65,12 +65,12 @@ class HTTPConnection(HttpToolsProtocol):
         self._expect_more()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Stop waiting for data."""
         super().connection_lost(exc)
         self._clear_deadline()
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came."""
+        """Parse the received data."""
         self._unset_keepalive_if_required()
         self._waiting += len(data)
         try:
@@ -95,12 +95,12 @@ class HTTPConnection(HttpToolsProtocol):
                 self.scope["certificate"] = self._certificate  # type: ignore[typeddict-unknown-key]
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; trailers, which come when its body has begun already, are not for anybody."""
+        """Add a header to the request. Trailers, which come after the body has begun, are ignored."""
         if self._body is None and (self.cycle is None or self.scope is not self.cycle.scope):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Answer the request."""
+        """Check the head, and handle the request, unless its body may make it a repeated request."""
         self._clear_deadline()
         if self._resuming:
             return
@@ -114,7 +114,7 @@ class HTTPConnection(HttpToolsProtocol):
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Keep it for who reads it."""
+        """Keep a part of the body for the handler."""
         self._waiting = 0
         if self._body is not None:
             self._body += body
@@ -122,7 +122,7 @@ class HTTPConnection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Note that the request is complete."""
+        """Respond from a former response if the request repeats one, else let the handler finish."""
         self._clear_deadline()
         if self._body is not None and self._try_repeat(self._body):
             self._body = None
@@ -130,30 +130,30 @@ class HTTPConnection(HttpToolsProtocol):
             if self._body is not None:
                 self._begin()
             super().on_message_complete()
-        # Its answer was there before all of it was: now the next request is waited for.
+        # The response was complete before the request; now wait for the next request.
         if self.cycle.response_complete:
             self._expect_more()
 
     def on_response_complete(self) -> None:
-        """Go on with the next request."""
+        """Continue with the next request."""
         super().on_response_complete()
         if self.pipeline:
-            # uvicorn reads on behind each response: what waits would grow by thousands of requests for each.
+            # uvicorn reads on after each response, so the queue would grow by thousands of requests with each.
             self.flow.pause_reading()
         if self.cycle.more_body:
             self._expect_more()
 
     def eof_received(self) -> None:
-        """Send what there is: the connection is closed behind it."""
+        """Send the pending responses. The caller closes the connection afterwards."""
         self._send_answers()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse a request that cannot be read, and close the connection behind the response."""
+        """Refuse a request that cannot be parsed, and close the connection after the response."""
         self._send_answers()
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             if not cycle.more_body:
-                # What cannot be read is the next request: this one is answered first.
+                # The unreadable data belongs to the next request, so finish the response to this one first.
                 cycle.keep_alive = False
                 self.flow.pause_reading()
                 return
@@ -167,7 +167,7 @@ class HTTPConnection(HttpToolsProtocol):
         self.transport.close()
 
     def shutdown(self) -> None:
-        """Let the request under way be the last; streams of events, which have no end, end now."""
+        """Close the connection after the running request. Event streams, which never end by themselves, end now."""
         self._send_answers()
         super().shutdown()
         self.app_state[STOPPING].set()
@@ -178,9 +178,9 @@ class HTTPConnection(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def _resume_parsing(self, remaining_data: bytes) -> None:
-        """Go on behind a request that offers another protocol, such as h2c: nobody has to take that up (RFC9110 7.8).
+        """Continue after a request that offers another protocol, such as h2c, which a server may ignore (RFC9110 7.8).
 
-        The parser takes all that follows for the other protocol, the body too. So a new one goes on from there.
+        The parser treats everything that follows as the other protocol, including the body. So a new parser continues.
         """
         self.parser = httptools.HttpRequestParser(self)
         framing = self._list_framing()
@@ -192,7 +192,7 @@ class HTTPConnection(HttpToolsProtocol):
             self.data_received(remaining_data)
 
     def _can_repeat(self) -> bool:
-        """Return True if a request may be answered from a former response, with nothing before it to wait for."""
+        """Return True if a request may be answered with a former response, and no earlier request is unfinished."""
         parser = self.parser
         return (
             self._repeats is not None
@@ -207,7 +207,7 @@ class HTTPConnection(HttpToolsProtocol):
         )
 
     def _try_repeat(self, body: bytearray) -> bool:
-        """Answer a request as before, if it can be."""
+        """Respond to a request with a former response, if there is one. Return True if there is."""
         assert self._repeats is not None, "nothing else may repeat"
         method = self.parser.get_method().decode("ascii")
         scope = cast("dict[str, Any]", self.scope)
@@ -223,17 +223,17 @@ class HTTPConnection(HttpToolsProtocol):
         return True
 
     def _send_answers(self) -> None:
-        """Send the answers to repeated requests.
+        """Send the responses to repeated requests.
 
-        Those of all connections go out together at the end of a turn of the event loop, so that a client which the
-        first one wakes is awake for the others: waking costs a third of all that such a request does.
+        The responses of all connections are sent together at the end of a turn of the event loop. A client that the
+        first response wakes is then awake for the others: waking costs a third of such a request's time.
         """
         answers, self._answers = self._answers, []
         if answers and not self.transport.is_closing():
             self.transport.write(b"".join(answers))
 
     def _begin(self) -> None:
-        """Let the application answer a request that repeats no other."""
+        """Let the application handle a request that repeats no other."""
         body, self._body = self._body, None
         super().on_headers_complete()
         if body:
@@ -254,16 +254,16 @@ class HTTPConnection(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         self._deadline = None
-        # While a request is under way, its handler says how long its body may take.
+        # During a request, its handler limits the time for the body.
         if self.cycle is None or self.cycle.response_complete:
             self.transport.close()
 
 
 def find_head_fault(headers: Iterable[tuple[bytes, bytes]], version: str) -> str:
-    """Return why proxies could read this head differently, so that it is refused, or "" if it is safe.
+    """Return the reason why proxies could interpret this head differently, so it is refused; "" if it is safe.
 
-    Names of ``headers`` are in lower case. The parser itself refuses a second Content-Length, and Content-Length beside
-    Transfer-Encoding (RFC 9112, 3.2, 6.1 and 6.3).
+    Names of ``headers`` are in lower case. The parser itself refuses a second Content-Length, and Content-Length
+    together with Transfer-Encoding (RFC 9112, 3.2, 6.1 and 6.3).
     """
     hosts, codings = [], []
     for name, value in headers:
@@ -285,14 +285,14 @@ def find_head_fault(headers: Iterable[tuple[bytes, bytes]], version: str) -> str
 
 
 class _Exchange(RequestResponseCycle):
-    """A request and its response, whose head goes out as it was made, and in one piece with the body.
+    """A request and its response. The head is sent unchanged, and in one write with the body.
 
-    uvicorn looks at each header of each response for what must not be in it: 15 of the 60 us of a hot read. Another 10
-    are for a second write to the socket.
+    uvicorn checks every header of each response for invalid characters: 15 of the 60 us of a cached read. A second
+    write to the socket would take another 10 us.
     """
 
     _head = b""
-    """What waits for the body."""
+    """The head, until the body is sent."""
 
     async def send(self, message: ASGISendEvent) -> None:
         head = message.get("head")
@@ -317,7 +317,7 @@ class _Exchange(RequestResponseCycle):
 
 
 def _build_answered_cycle() -> RequestResponseCycle:
-    """Return the cycle of a request that was answered at once."""
+    """Return the object that stands for a request that was answered with a former response."""
     cycle = RequestResponseCycle(
         scope=cast("HTTPScope", {}),
         transport=cast("asyncio.Transport", None),
@@ -339,6 +339,7 @@ _ANSWERED: Final = _build_answered_cycle()
 
 
 def _complete_head(head: bytes, more: Iterable[tuple[bytes, bytes]], *, stays: bool) -> bytes:
-    """Return a head with the headers of the server, and whether the connection stays."""
+    """Return a complete head: ``head``, the server's headers ``more``, and "connection: close" unless the connection
+    ``stays``."""
     lines = b"".join(b"%s: %s\r\n" % header for header in more)
     return b"%s%s%s\r\n" % (head, lines, b"" if stays else b"connection: close\r\n")

@@ -1,8 +1,7 @@
-"""Cookies: how they are named, set and read, and for which requests that of a session counts (RFC 6265bis).
+"""Cookies: naming, setting and reading them, and the requests for which a session's cookie is valid (RFC 6265bis).
 
 Over https every cookie has the prefix ``__Host-``: no other host can set it, not even one of the same domain. Without
-TLS, which is for this machine alone, the port is part of the name, since browsers keep the cookies of all ports
-together.
+TLS, which is for this machine only, the port is part of the name, since browsers share cookies between all ports.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from signalbook.api.kernel.responses import Header
 from signalbook.uris import is_secure
 
 PAGES: Final = "/ui"
-"""The path of the explorer: it alone takes writes of a session, since all its forms have tokens."""
+"""The path of the explorer. Only here may a session write, since all its forms have tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cookie:
-    """A cookie of this server, which no script reads, and which comes with no form or request of other pages.
+    """A cookie of this server. Scripts cannot read it, and it is not sent with forms or requests of other pages.
 
-    It is ``Lax``, so that it comes with links of other pages, such as the issuer's: who follows one is logged in, and
-    keeps the cookie that the forms in his other tabs are bound to.
+    It is ``Lax``, so that it is sent when the user follows a link of another page, such as the issuer's: the user is
+    then logged in, and the forms in other tabs stay valid.
     """
 
     name: str
@@ -42,14 +41,14 @@ class Cookie:
         return ""
 
     def set(self, value: str, root: str, *, seconds: int | None = None) -> Header:
-        """The header that sets it; without ``seconds`` it lasts as long as the browser runs."""
+        """Return the header that sets the cookie. Without ``seconds`` the cookie lasts until the browser is closed."""
         lasts = "" if seconds is None else f"; Max-Age={seconds}"
         secure = "; Secure" if _is_https(root) else ""
         text = f"{_build_cookie_name(self.name, root)}={value}; HttpOnly; SameSite=Lax; Path=/{lasts}{secure}"
         return "Set-Cookie", text
 
     def removed(self, root: str) -> Header:
-        """The header that removes it."""
+        """Return the header that removes the cookie."""
         return self.set("", root, seconds=0)
 
 
@@ -57,10 +56,11 @@ SESSION: Final = Cookie(name="signalbook-session")
 
 
 def read_session_secret(scope: Scope, root: str) -> str:
-    """Return the secret of the session that counts for a request, empty if none does.
+    """Return the secret of the session that is valid for a request, or "".
 
-    A cookie is sent whether its user wants that or not. So it counts for reads, which pages of other sites cannot see,
-    and for the explorer's own forms; a write to an API takes credentials that a program sends on purpose.
+    Browsers send cookies whether the user wants it or not. So a session is valid only for reads, whose responses pages
+    of other sites cannot see, and for the explorer's own forms. A write to an API needs credentials that a program
+    sends on purpose.
     """
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
     counts = scope["method"] in READS or path.startswith(f"{PAGES}/")
@@ -69,7 +69,7 @@ def read_session_secret(scope: Scope, root: str) -> str:
 
 @lru_cache(maxsize=128)
 def is_private(root: str) -> bool:
-    """Return True if a cookie may be sent to the registry at ``root``: nobody on the way can read it."""
+    """Return True if a cookie may be sent to the registry at ``root``, because nobody on the network can read it."""
     return is_secure(root)
 
 

@@ -1,8 +1,8 @@
-"""Exceptions as responses: the bodies of xRegistry, and problem documents (RFC9457) for the CNCF drafts.
+"""Convert exceptions to responses: xRegistry's error bodies, and problem documents (RFC9457) for the CNCF drafts.
 
-All APIs that speak xRegistry have one body (core/http.md "Error Processing", R278-R284). The drafts leave the form of
-errors open (A-53): there the catalogue's errors are shown as problem documents, with 409 besides, and 405
-where a registry is read-only.
+All APIs with xRegistry's entities use its error body (core/http.md "Error Processing", R278-R284). The drafts leave the
+form of errors open (A-53): their errors are those of xRegistry's catalogue as problem documents, and in addition 409,
+and 405 for a read-only registry.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from signalbook.work import OutOfTime, TooComplex
 _LOG: Final = logging.getLogger("signalbook.api")
 _RETRY_AFTER: Final = "1"
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-# By default caches keep some errors, such as 404, for as long as they please (RFC9111 4.2.2).
+# Without this header, caches may keep some errors, such as 404, for as long as they like (RFC9111 4.2.2).
 NO_STORE: Final[Header] = ("Cache-Control", "no-store")
 PROBLEM_TYPE: Final = "application/problem+json"
 _CONFLICTS: Final = frozenset({"compatibility_violation", "mismatched_version_attribute"})
-"""What contradicts the versions there are (A-26), though xRegistry has no 409."""
+"""The errors about contradictions to existing versions (A-26). They become 409, which xRegistry does not use."""
 
 
 class PreconditionFailed(Exception):
-    """The condition in the header ``condition`` of a request about ``subject`` does not hold (RFC9110 13)."""
+    """The condition in the header ``condition`` of a request about ``subject`` is not met (RFC9110 13)."""
 
     def __init__(self, subject: str, condition: str) -> None:
         super().__init__(f"the condition in {condition} does not hold for {subject}")
@@ -45,7 +45,7 @@ class PreconditionFailed(Exception):
 
 
 class NotAllowed(RegistryError):
-    """A method that a path does not take (405); ``allow`` are those it takes (R284)."""
+    """A path does not support the method (405). ``allow`` are the methods that it supports (R284)."""
 
     def __init__(
         self, code: str = "action_not_supported", *, subject: str, allow: Iterable[str], **arguments: str
@@ -55,7 +55,7 @@ class NotAllowed(RegistryError):
 
 
 class Conflict(SignalbookError):
-    """A conflict with existing state that may not change (409). ``detail`` names it."""
+    """The request conflicts with existing state (409), which ``detail`` names."""
 
     def __init__(self, subject: str, detail: str, faults: Iterable[Finding] = ()) -> None:
         super().__init__(detail)
@@ -65,7 +65,7 @@ class Conflict(SignalbookError):
 
 
 class ReadOnly(SignalbookError):
-    """A write to a registry that takes none (405); ``allow`` are the methods that only read."""
+    """A write to a read-only registry (405). ``allow`` are the methods that only read."""
 
     def __init__(self, message: str, allow: Iterable[str]) -> None:
         super().__init__(message)
@@ -73,15 +73,15 @@ class ReadOnly(SignalbookError):
 
 
 class Denied(SignalbookError):
-    """The error for something nobody may do here (403)."""
+    """The request is forbidden for every caller (403)."""
 
 
 class Unsupported(SignalbookError):
-    """A body of a media type that is not understood (415)."""
+    """The media type of the body is not supported (415)."""
 
 
 def build_error_response(error: Exception, subject: str) -> Response:
-    """Return the response to whatever a request about ``subject`` failed with, in the form of xRegistry."""
+    """Return the response to ``error``, raised by a request about ``subject``, in the form of xRegistry."""
     error = _convert_error(error, subject)
     match error:
         case RegistryError():
@@ -105,7 +105,7 @@ def build_error_response(error: Exception, subject: str) -> Response:
 
 
 def _convert_error(error: Exception, subject: str) -> Exception:
-    """Return the catalogue's error for documents that were too much."""
+    """Return the error of xRegistry's catalogue for a document that exceeded a work limit; other errors unchanged."""
     match error:
         case TooComplex():
             return RegistryError("too_complex", subject=subject, detail=str(error))
@@ -116,7 +116,7 @@ def _convert_error(error: Exception, subject: str) -> Exception:
 
 
 def _build_catalogue_response(error: RegistryError, *, instance: str = "") -> Response:
-    """Return the specification's problem document; ``instance`` names the line in the log."""
+    """Return the specification's error document. ``instance`` identifies the line in the log, if there is one."""
     body = error.to_json()
     if instance:
         body["instance"] = instance
@@ -130,16 +130,16 @@ def _build_catalogue_response(error: RegistryError, *, instance: str = "") -> Re
 
 
 def build_plain_response(status: HTTPStatus, subject: str, detail: str, **members: JSON) -> Response:
-    """Return an error that is not in the catalogue: its type says no more than its status (RFC9457 4.2.1)."""
+    """Return an error that is not in xRegistry's catalogue. Its type says no more than its status (RFC9457 4.2.1)."""
     body: JSONObject = {"type": "about:blank", "title": status.phrase, "detail": detail, "subject": subject, **members}
     return json_response(body, status=status, headers=(NO_STORE,))
 
 
 def _build_failure_response(error: Exception, subject: str) -> Response:
-    """Return the response to anything that is not the client's doing; what happened goes to the log under ``instance``.
+    """Return the response to a failure of the server. The log describes the failure under the id ``instance``.
 
-    A busy store is ``server_busy``, as is one that is away or full, which the store logs; of a broken one the reason is
-    shown, though not which database it is; of any other exception nothing is shown.
+    A busy, unavailable or full store gives ``server_busy``; the store logs it. For other storage errors the reason is
+    shown, but not which database it is. For unexpected exceptions nothing is shown.
     """
     if isinstance(error, AuthenticationUnavailable):
         return _build_catalogue_response(RegistryError("server_busy", subject=subject, detail=str(error)))
@@ -159,7 +159,7 @@ def _build_failure_response(error: Exception, subject: str) -> Response:
 
 
 def build_problem_response(error: Exception, path: str) -> Response:
-    """Return the response to whatever a request about ``path`` failed with, as a problem document."""
+    """Return the response to ``error``, raised by a request about ``path``, as a problem document."""
     error = _convert_error(error, path)
     match error:
         case RegistryError():
@@ -186,7 +186,7 @@ def build_problem_response(error: Exception, path: str) -> Response:
 
 
 def _build_catalogue_problem(error: RegistryError, path: str) -> Response:
-    """Return the problem document: type, title, findings, and in ``detail`` all that a person needs."""
+    """Return a catalogue error as a problem document, with findings and a ``detail`` that is complete for people."""
     conflict = isinstance(error, IdClash) or error.code in _CONFLICTS
     status = HTTPStatus.CONFLICT if conflict else error.status
     body = error.to_json() | {"status": int(status), "instance": path}
@@ -199,7 +199,7 @@ def _build_catalogue_problem(error: RegistryError, path: str) -> Response:
 def _build_plain_problem(
     status: HTTPStatus, detail: str, path: str, members: JSONObject, headers: tuple[Header, ...] = ()
 ) -> Response:
-    """Return an error that no catalogue has: its type says no more than its status (RFC9457 4.2.1)."""
+    """Return an error that is in no catalogue. Its type says no more than its status (RFC9457 4.2.1)."""
     body: JSONObject = {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": detail}
     return _build_problem(body | {"instance": path, **members}, status, (NO_STORE, *headers))
 

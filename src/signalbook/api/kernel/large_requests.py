@@ -1,7 +1,8 @@
-"""Requests with large bodies, in a process beside the server process, which ends when there are no more.
+"""Handle requests with large bodies in a separate process, which ends when it has been idle for a while.
 
-What becomes of 60 MB holds the interpreter's lock for seconds, up to a hundred milliseconds at a time, and most of the
-memory that it took never comes back. Beside, it takes neither from the others, and one request has its turn at a time.
+Processing 60 MB holds the interpreter's lock for seconds, up to a hundred milliseconds at a time, and most of the
+memory it takes is never returned. In a separate process it takes neither from other requests. One large request is
+handled at a time.
 """
 
 from __future__ import annotations
@@ -38,9 +39,10 @@ Start = Callable[[socket.socket], "subprocess.Popen[bytes]"]
 
 
 class LargeRequests:
-    """The process beside this one. For one event loop.
+    """The separate process for large requests. For one event loop.
 
-    ``start`` starts it with a socket, by which it gets the ``settings`` and then answers what comes until it is closed.
+    ``start`` starts the process with a socket. The process reads the ``settings`` from it, and then handles requests
+    until the socket is closed.
     """
 
     def __init__(self, start: Start, settings: Settings) -> None:
@@ -49,10 +51,10 @@ class LargeRequests:
         self._turns = Workers(threads=1, timeout=settings.request_timeout)
         self._idle: asyncio.TimerHandle | None = None
         self._running: _Running | None = None
-        """Belongs to the one thread in which turns are taken."""
+        """Used only by the one thread of ``_turns``."""
 
     async def respond(self, scope: Scope, body: IO[bytes]) -> LargeResponse:
-        """The answer to a request whose body is in a file. Raises ``StorageBusy``."""
+        """Return the response to a request whose body is in a file. Raises ``StorageBusy``."""
         if self._idle is not None:
             self._idle.cancel()
         sent = {name: value for name, value in scope.items() if name in _SENT}
@@ -62,7 +64,7 @@ class LargeRequests:
             self._idle = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._turns.begin, self._stop)
 
     def close(self) -> None:
-        """Finish the request that has its turn, and end the process."""
+        """Finish the running request, and end the process."""
         if self._idle is not None:
             self._idle.cancel()
         self._turns.close(drop=True)
@@ -92,7 +94,7 @@ class LargeRequests:
 
 
 class _Running:
-    """The process as it runs."""
+    """The running process and the connection to it."""
 
     def __init__(self, start: Start, settings: Settings) -> None:
         ours, theirs = socket.socketpair()
@@ -102,7 +104,7 @@ class _Running:
         self.connection.send(settings)
 
     def stop(self) -> None:
-        """End it, by force if it takes long."""
+        """End the process, by force if it does not end in time."""
         self.connection.close()
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(_STOP_SECONDS)
@@ -111,7 +113,7 @@ class _Running:
 
 
 class LargeResponse:
-    """The answer of the process beside this one, as it is to be sent; the body is in a file."""
+    """The response of the separate process, with its body in a file."""
 
     def __init__(self, status: int, headers: list[tuple[bytes, bytes]], body: IO[bytes]) -> None:
         self._status = status
@@ -119,7 +121,7 @@ class LargeResponse:
         self._body = body
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  see Sendable
-        """Send it, a part at a time."""
+        """Send the response, a part at a time."""
         with self._body as file:
             await send({"type": "http.response.start", "status": self._status, "headers": self._headers})
             file.seek(0)
@@ -129,9 +131,10 @@ class LargeResponse:
 
 
 async def serve(find: Callable[[Scope], ASGIApp], connection: Connection) -> None:
-    """Answer requests of a connection in this process, one after the other, until its end.
+    """Handle the requests of a connection in this process, one after the other, until the connection ends.
 
-    ``find`` returns the application of a request. The receiving process adds common parts of responses.
+    ``find`` returns the application for a request. The process that received the request adds the headers that all
+    responses share.
     """
     while True:
         try:
@@ -149,7 +152,7 @@ async def serve(find: Callable[[Scope], ASGIApp], connection: Connection) -> Non
 
 
 async def _run_request(app: ASGIApp, scope: Scope, body: bytes, answer: IO[bytes]) -> Message:
-    """Write the body of the answer to a file. Returns the message that begins it."""
+    """Run ``app`` and write the response's body to the file ``answer``. Return the message that begins the response."""
     messages = [{"type": "http.request", "body": body}]
     begun: list[Message] = []
 

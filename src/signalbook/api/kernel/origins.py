@@ -1,7 +1,7 @@
-"""Which host names, and which web pages, requests may come by.
+"""Decide which host names, and which web pages' origins, requests may come from.
 
-A browser sends requests to a registry on its user's machine, or in their network, for any page that asks it to. Reads
-are for every page (R315); writes are for the registry's own and those of configured origins.
+A browser sends requests to a registry on its user's machine, or in the user's network, for any page that asks for it.
+Every page may read (R315). Only the registry's own pages and those of configured origins may write.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 class PageRefused(NamedTuple):
-    """The error for a request that must not be answered, because of its ``host`` or ``origin``."""
+    """The refusal of a request because of its host or origin. ``reason`` names it in metrics and the audit log."""
 
     reason: str
     response: Response
 
 
 class Origins:
-    """Decides by the settings ``host``, ``base_url``, ``allow_hosts`` and ``allow_origins``.
+    """Decides about hosts and origins by the settings ``host``, ``base_url``, ``allow_hosts`` and ``allow_origins``.
 
-    Raises ``SettingError`` for an origin that is none.
+    Raises ``SettingError`` for an invalid origin.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -44,11 +44,11 @@ class Origins:
         self._loopback = is_loopback(settings.host)
         self._trusted = frozenset(map(_parse_origin, settings.allow_origins))
         self._own = base_url.netloc.lower().encode()
-        # Browsers send few names; whoever sends many finds the oldest forgotten.
+        # Browsers send few host names. A client that sends many only displaces cached ones.
         self._takes_host: Callable[[bytes], bool] = lru_cache(maxsize=128)(self._find_host)
 
     def refusal(self, scope: Scope) -> PageRefused | None:
-        """Return the reason why a request must not be answered, or None."""
+        """Return the refusal of a request that must not be handled, or None."""
         if self._loopback and not self._takes_host(host(scope)):
             return _MISDIRECTED
         if scope["method"] not in READS and self._is_foreign(scope):
@@ -56,9 +56,10 @@ class Origins:
         return None
 
     def find_allowed_origin(self, scope: Scope) -> bytes:
-        """``Access-Control-Allow-Origin`` for a response, empty for none: which pages may read it.
+        """Return the ``Access-Control-Allow-Origin`` of a response: the origin of pages that may read it, empty for
+        none.
 
-        For a preflight that is, which may send the request that it asks for (fetch.spec.whatwg.org, CORS protocol).
+        For a preflight, return the origin that may send the announced request (fetch.spec.whatwg.org, CORS protocol).
         """
         method = scope["method"]
         if method == "OPTIONS":
@@ -69,10 +70,10 @@ class Origins:
         return origin if origin in self._trusted else b""
 
     def _is_foreign(self, scope: Scope) -> bool:
-        """Return True if a browser sends this for a page of another site.
+        """Return True if a browser sends this request for a page of another site.
 
-        Pages can set neither header. Older browsers send only ``Origin``, and only some of them to plain HTTP. Other
-        programs send none, and have no visitors whose network a page could use.
+        Pages cannot set ``Origin`` or ``Sec-Fetch-Site``. Older browsers send only ``Origin``, and only some of them to
+        plain HTTP. Other programs send neither, and cannot be abused by a page.
         """
         origin, site = _read_header(scope, b"origin"), _read_header(scope, b"sec-fetch-site")
         if origin in self._trusted:
@@ -84,13 +85,13 @@ class Origins:
         return bool(origin) and (not origin_host or origin_host not in (host(scope).lower(), self._own))
 
     def _find_host(self, authority: bytes) -> bool:
-        # None is what HTTP/1.0 sends, and no browser.
+        # An empty host is sent by HTTP/1.0 clients only, never by a browser.
         name = _parse_host(authority.decode("latin-1"))
         return not authority or name in self._hosts or is_loopback(name)
 
 
 def is_loopback(name: str) -> bool:
-    """Return True if a host name or address can only be that of this machine (RFC6761 6.3)."""
+    """Return True if a host name or address can only be this machine's (RFC6761 6.3)."""
     try:
         return ip_address(name).is_loopback
     except ValueError:

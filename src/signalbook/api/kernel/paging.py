@@ -1,8 +1,8 @@
 """Pages of collections: the parameters ``limit`` and ``cursor`` (pagination/spec.md; C-38).
 
-A cursor is what a page has to know of those before it: where it begins, its size, and the total that all of them state.
-It names nothing that its holder could not ask for anyway, so it is checked for damage, not signed; the flags are in the
-link beside it, and it fits no others.
+A cursor holds the state that a page needs from earlier pages: where it begins, its size, and the total that all pages
+state. It reveals nothing that its holder could not request anyway, so it has a checksum and no signature. The flags of
+the request are in the link next to the cursor, and the cursor is valid only with these flags.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SEAL: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageCursor:
-    """A page of up to ``limit`` members behind ``after``. What ``after`` is depends on the API."""
+    """A page of up to ``limit`` members after the position ``after``, whose form depends on the API."""
 
     limit: int
     total: int
@@ -41,7 +41,8 @@ class PageCursor:
 
     @classmethod
     def read(cls, text: str, scope: Sequence[JSON], after: Any, *, subject: str, advice: str) -> Self:
-        """The cursor in ``text``; ``after`` is the type of that member. Raises ``bad_request``, with ``advice``."""
+        """Return the cursor in ``text``; ``after`` is the type of that member. Raises ``bad_request``, with
+        ``advice``."""
         try:
             sealed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
             seal, *content = msgspec.json.decode(sealed, type=tuple[str, int, int, after])
@@ -56,7 +57,7 @@ class PageCursor:
 
 
 def page_limit(text: str, *, subject: str) -> int:
-    """The parameter ``limit``. Raises ``bad_request`` unless it is an unsigned 64-bit integer beyond 0."""
+    """Return the parameter ``limit``. Raises ``bad_request`` unless it is an unsigned 64-bit integer above 0."""
     if text.isascii() and text.isdigit() and len(text) <= 20 and 0 < int(text) <= _LARGEST:
         return int(text)
     detail = f'"limit" needs an unsigned 64-bit integer beyond 0, not "{text[:40]}"'
@@ -64,12 +65,12 @@ def page_limit(text: str, *, subject: str) -> int:
 
 
 def build_next_link(url: str, *repeated: tuple[str, str], **query: object) -> Header:
-    """Return the header that names the page of the list at ``url`` that follows: the one with this query."""
+    """Return the ``Link`` header for the next page of the list at ``url``, with these query parameters."""
     return "Link", f"<{url}?{urlencode([*repeated, *query.items()])}>;rel=next"
 
 
 def limit_and_cursor(subject: str) -> RegistryError:
-    """The error for a request with both."""
+    """Return the error for a request with both ``limit`` and ``cursor``."""
     detail = "a link to a page has its limit in it; use it as it is, without adding a limit"
     return RegistryError("bad_request", subject=subject, error_detail=detail)
 

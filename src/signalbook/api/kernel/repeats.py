@@ -1,9 +1,9 @@
-"""Requests that come again byte for byte: answered from memory as soon as they are read, without the application.
+"""Respond to repeated requests, equal byte for byte, from memory without calling the application.
 
-A response in ``CachedResponses`` still costs what every request costs: a task, a cycle of uvicorn's, routing, the rules
-for hosts and origins, headers that are looked at one by one. Registries are asked the same by the same clients all the
-time: each consumer of a topic asks for the schemas of its messages. So what was answered from that memory is kept by
-all that the answer depends on: what was asked, all headers, the port, and the rights of who asks.
+A response in ``CachedResponses`` still has the cost of every request: a task, a uvicorn cycle, routing, the rules for
+hosts and origins, and reading headers one by one. Clients often repeat their requests: each consumer of a topic
+requests the schemas of its messages. So responses from that cache are stored here, with everything that they depend on
+as the key: target, body, all headers, the port, and the rights of the caller.
 """
 
 from __future__ import annotations
@@ -27,31 +27,32 @@ from signalbook.values import digest
 
 _KEPT_BYTES: Final = 32 << 20
 _HEAD_BYTES: Final = 2048
-"""The longest target and headers that are kept; those of clients have some hundred bytes."""
+"""The maximum bytes of target and headers of a stored request. Usual clients send some hundred bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RepeatedResponse(Response):
-    """A whole response, and the path that it is counted for."""
+    """A complete response with all headers, and the path under which metrics count it."""
 
     path: str
 
 
 class Repeats:
-    """The repeated responses of a server process and event loop, if the store can report changes at once."""
+    """The responses to repeated requests of a server process and event loop. They are used only if the
+    store is direct."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._responses = CachedResponses(limit=_KEPT_BYTES)
 
     def answer(self, scope: Scope, target: bytes, method: str, body: bytes = b"") -> Response | None:
-        """The answer to a request, if the same one was answered before and the answer still holds.
+        """Return the former response to the same request, if it is still valid, else None.
 
-        ``scope`` needs no more than what a connection knows: server, client, certificate and headers. None is for all
-        that the application has to look at: who was not admitted in this moment, or asks too much, too.
+        ``scope`` needs only what a connection knows: server, client, certificate and headers. None means that the
+        application has to handle the request, also if the caller is not admitted yet or exceeds a limit.
         """
         kernel = self._kernel
-        # The lines of the audit and the traces are the application's.
+        # The application writes audit lines for reads, and traces.
         if kernel.generation is None or kernel.audit.reads or tracing():
             return None
         began = perf_counter()
@@ -73,10 +74,10 @@ class Repeats:
         return response
 
     def keep(self, scope: Scope, response: Response, added: Headers) -> None:
-        """Keep the answer to a request as it was sent, with what was ``added`` to its headers.
+        """Store the response to a request as it was sent, with the headers in ``added``.
 
-        ``scope["repeatable"]`` says what it holds for: the generation of the store, and the body of the request;
-        ``scope["target"]`` is what the connection read.
+        ``scope["repeatable"]`` has the generation of the store, and the body of the request; ``scope["target"]`` is the
+        target that the connection read.
         """
         generation, body = scope["repeatable"]
         target = scope["target"]

@@ -1,4 +1,4 @@
-"""What comes with a request: path, query, body (with a bound on size and time), and the URL that clients know us by."""
+"""Read requests: path, query, body (limited in size and time), and the base URL that clients use."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from signalbook.values import JSON, JSONError, TooManyValues
 T = TypeVar("T")
 
 _MAX_LENGTH_DIGITS: Final = 18
-"""A ``Content-Length`` with more digits is too large, without parsing it."""
+"""The maximum digits of a ``Content-Length``. A longer number is too large, and is not parsed."""
 _MAX_LEADING_ZEROS: Final = 99
-"""A number may begin with so many zeros: ``int`` refuses to read thousands of digits."""
+"""The maximum number of leading zeros of a number, since ``int`` refuses to parse thousands of digits."""
 _SLOW_BODY_SECONDS: Final = 0.5
-"""After a body that took longer, the rights of the client are checked again. Nearly all bodies come at once."""
+"""The seconds after which a body counts as slow. Then the client's rights are checked again after receiving it."""
 _SPOOLED_BYTES: Final = 1 << 20
-"""A larger body is kept in a file, for the process beside this one, where there is one."""
+"""The bytes from which on a body is stored in a file for the process that handles large requests, if there is one."""
 HOST: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?", re.ASCII)
 """The value of a Host header (RFC 9110, 7.2). No http URL has an empty host (RFC 9110, 4.2.1)."""
 
 
 class HTTPRequest:
-    """A request to a fixed path, for its handlers. ``subject`` is that of errors."""
+    """A request to a fixed path, as handlers get it. ``subject`` is the subject of errors."""
 
     def __init__(self, scope: Scope, receive: Receive, settings: Settings, subject: str = "") -> None:
         request = Request(scope)
@@ -62,7 +62,10 @@ class HTTPRequest:
         return base_url(self.scope, self._settings)
 
     async def body(self, limit: int, *, required: bool = True) -> bytes:
-        """The body, at most ``limit`` bytes and what the server takes. Raises ``missing_body``, ``bad_request``."""
+        """Return the body. Raises ``missing_body`` if it is empty and ``required``, and the errors of ``read_body``.
+
+        It may have at most ``limit`` bytes and at most the setting ``max_body_bytes``.
+        """
         limit = min(limit, self._settings.max_body_bytes)
         timeout = self._settings.body_timeout
         body = await read_body(self.scope, self._receive, self.subject, limit=limit, timeout=timeout)
@@ -71,9 +74,9 @@ class HTTPRequest:
         return body
 
     async def unless_gone(self, running: Coroutine[Any, Any, T], abandon: Callable[[], None]) -> T:
-        """Wait for ``running``; the body has to be read before.
+        """Return the result of ``running``. The body has to be read before this call.
 
-        If the client goes away meanwhile, call ``abandon`` and raise ``Disconnected``.
+        If the client disconnects in the meantime, call ``abandon`` and raise ``Disconnected``.
         """
         task = asyncio.create_task(running)
         gone = asyncio.create_task(_wait_for_disconnect(self._receive))
@@ -88,7 +91,8 @@ class HTTPRequest:
             gone.cancel()
 
     def number(self, name: str, *, digits: int = 18) -> int | None:
-        """A whole number from 1 in the query, None if it is not there. Raises ``bad_request``."""
+        """Return the query parameter ``name``, a whole number from 1, or None if it is missing. Raises
+        ``bad_request``."""
         text = self.query.get(name)
         if text is None:
             return None
@@ -98,12 +102,12 @@ class HTTPRequest:
         return number
 
     def wrong(self, detail: str) -> RegistryError:
-        """The error for a request that says something it must not."""
+        """Return the error ``bad_request`` with ``detail``."""
         return RegistryError("bad_request", subject=self.subject, error_detail=detail)
 
 
 def parse_form(body: bytes, request: HTTPRequest, *, most: int) -> dict[str, str]:
-    """Return the fields of the form of a page, ``most`` of them; of those with one name the first.
+    """Return the fields of a page's form, at most ``most``. Of several fields with one name, return the first.
 
     Raises ``bad_request``.
     """
@@ -115,7 +119,7 @@ def parse_form(body: bytes, request: HTTPRequest, *, most: int) -> dict[str, str
 
 
 class Disconnected(Exception):
-    """The client went away before its request was complete; there is nobody to answer."""
+    """The client disconnected before its request was complete, so no response is needed."""
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:
@@ -124,11 +128,11 @@ async def _wait_for_disconnect(receive: Receive) -> None:
 
 
 class BodyTooLarge(RegistryError):
-    """A body is larger than the setting ``max_body_bytes`` lets it be."""
+    """A body is larger than the setting ``max_body_bytes`` allows."""
 
 
 class LargeBody(Exception):
-    """A body has turned out to be large: all of it is in ``file``, and the request is for the process beside."""
+    """A body is large: it is completely in ``file``, and the process for large requests handles the request."""
 
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__()
@@ -136,15 +140,15 @@ class LargeBody(Exception):
 
 
 async def read_body(scope: Scope, receive: Receive, subject: str, *, limit: int, timeout: float) -> bytes:
-    """The whole body, at most ``limit`` bytes; beyond it ``bad_request``, before the rest is read (R312).
+    """Return the whole body. Beyond ``limit`` bytes raise ``bad_request``, before the rest is read (R312).
 
-    So are a body that takes longer than ``timeout`` seconds, and a compressed one: it would be stored as it came, under
-    a name that does not say so. Behind a slow one the caller is admitted again. Raises ``LargeBody`` for one that is
-    answered elsewhere.
+    Also raise ``bad_request`` if the body takes longer than ``timeout`` seconds, or has a Content-Encoding, since it
+    would be stored compressed. After a slow body the caller is admitted again. Raise ``LargeBody`` if the process for
+    large requests has to handle it.
     """
     headers = dict(scope["headers"])
     declared = headers.get(b"content-length", b"").lstrip(b"0")
-    # Refused by its declared length, before a byte of it is read.
+    # Refused by the declared length, before any byte of the body is read.
     if declared.isdigit() and (len(declared) > _MAX_LENGTH_DIGITS or int(declared) > limit):
         raise _build_too_large_error(limit, subject)
     if headers.get(b"content-encoding", b"identity").lower() != b"identity":
@@ -166,7 +170,8 @@ async def read_body(scope: Scope, receive: Receive, subject: str, *, limit: int,
 async def _receive_in_time(
     scope: Scope, receiving: _StartedCoroutine, subject: str, timeout: float
 ) -> bytes | IO[bytes]:
-    """Receive a body within ``timeout``."""
+    """Receive a body within ``timeout`` seconds, else raise ``bad_request``. After a slow body, admit the
+    caller again."""
     began = time.monotonic()
     try:
         async with asyncio.timeout(timeout):
@@ -212,13 +217,13 @@ async def _receive_body(receive: Receive, limit: int, subject: str, *, spool: bo
             raise Disconnected
         part = message.get("body", b"")
         size += len(part)
-        # Without a declared length, or with a wrong one, what arrives is counted.
+        # The received bytes are counted, because the declared length may be missing or wrong.
         if size > limit:
             raise _build_too_large_error(limit, subject)
         parts.append(part)
         more = message.get("more_body", False)
         if spool and size > _SPOOLED_BYTES:
-            # Several of them at once shall not fill the memory. It is closed by whoever has it last.
+            # Several large bodies at once must not fill the memory. The last user of the file closes it.
             file = file or tempfile.TemporaryFile(prefix="signalbook-", buffering=0)  # noqa: SIM115
             write_all(file, b"".join(parts))
             parts.clear()
@@ -226,7 +231,7 @@ async def _receive_body(receive: Receive, limit: int, subject: str, *, spool: bo
         return file
     if size <= LARGE:
         return b"".join(parts)
-    # Copying 60 MB takes 50 ms, which no other request shall wait for.
+    # Join in a thread: copying 60 MB takes 50 ms, and would delay other requests on the event loop.
     return await asyncio.get_running_loop().run_in_executor(None, b"".join, parts)
 
 
@@ -249,7 +254,7 @@ def base_url(scope: Scope, settings: Settings) -> str:
 
 
 def host(scope: Scope) -> bytes:
-    """The header ``Host``, empty if there is none."""
+    """Return the header ``Host``, empty if it is missing."""
     for name, value in scope["headers"]:
         if name == b"host":
             return bytes(value)
@@ -259,7 +264,7 @@ def host(scope: Scope) -> bytes:
 @lru_cache(maxsize=128)
 def _build_url(scheme: str, authority: bytes, server: tuple[str, int | None] | None, path: str) -> str:
     host = authority.decode("latin-1")
-    # The name goes into links: a crafted one must not put anything else there (RFC9110 7.2).
+    # The host is used in links, so a crafted header must not insert anything else (RFC9110 7.2).
     if not HOST.fullmatch(host):
         host, port = server or ("localhost", None)
         host = f"{host}:{port}" if port else host
@@ -267,7 +272,8 @@ def _build_url(scheme: str, authority: bytes, server: tuple[str, int | None] | N
 
 
 def parse_whole_number(text: str, *, digits: int = 18) -> int | None:
-    """Return the number from 1 with at most so many ``digits`` that ``text`` is, None if it is none."""
+    """Return the whole number from 1 in ``text``, with at most ``digits`` digits, or None if it is not such
+    a number."""
     significant = text.lstrip("0")
     if not (text.isascii() and text.isdigit() and 0 < len(significant) <= digits):
         return None
@@ -275,14 +281,15 @@ def parse_whole_number(text: str, *, digits: int = 18) -> int | None:
 
 
 def raw_path(scope: Scope) -> str:
-    """The path below the root of the registry as it was sent, still percent-encoded: an id may have a slash in it."""
+    """Return the path below the registry's root as it was sent, still percent-encoded, because an id may contain a
+    slash."""
     raw = scope.get("raw_path") or scope["path"].encode("utf-8")
     text: str = raw.decode("latin-1").partition("?")[0]
     return text.removeprefix(scope.get("root_path", ""))
 
 
 def query_pairs(query: bytes, subject: str, *, most: int) -> list[tuple[str, str]]:
-    """The parameters of a query string. Raises ``bad_request`` for one that is none, or has too many."""
+    """Return the parameters of a query string. Raises ``bad_request`` if it is invalid or has more than ``most``."""
     try:
         return parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=most)
     except ValueError:
@@ -291,7 +298,7 @@ def query_pairs(query: bytes, subject: str, *, most: int) -> list[tuple[str, str
 
 
 def decode_header(value: str, name: str, *, subject: str) -> str:
-    """The text in the header ``name``, as ``decode`` reads it. Raises ``header_error``."""
+    """Return the decoded text of the header ``name``. Raises ``header_error``."""
     try:
         return decode(value)
     except ValueError as error:
@@ -299,7 +306,8 @@ def decode_header(value: str, name: str, *, subject: str) -> str:
 
 
 def parse_json_body(body: bytes, subject: str, *, max_depth: int, max_values: int = MAX_VALUES) -> JSON:
-    """Return the JSON in a body. Raises ``parsing_data``. A large one takes long, so that it is for a thread."""
+    """Return the JSON in a body. Raises ``parsing_data``. Call this in a thread for large bodies, because it takes
+    long."""
     try:
         return parse_untrusted_json(body, max_depth=max_depth, max_values=max_values, unique=True)
     except TooManyValues as error:

@@ -1,4 +1,4 @@
-"""A response as a value and how it is sent; texts as header values; documents of clients as responses."""
+"""Responses as values, and how they are sent; encoding of header values; headers for documents of clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 _BODILESS: Final = (204, 304)
 _OF_THE_UNMODIFIED: Final = ("ETag", "Cache-Control", "Content-Location", "Vary")
 OCTETS: Final = "application/octet-stream"
-# A browser shall neither guess at them nor run them as part of this site (R317).
+# Documents come from clients: a browser must not guess their type or run them as part of this site (R317).
 UNTRUSTED: Final[tuple[Header, ...]] = (
     ("X-Content-Type-Options", "nosniff"),
     ("Content-Security-Policy", "sandbox; default-src 'none'"),
@@ -31,16 +31,18 @@ _MEDIA_TYPE: Final = re.compile(r"[\x20-\x7e]+", re.ASCII)
 _BROKEN: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _UNSAFE: Final = re.compile(r"[^!#$&-~]")
 _LAID_OUT_BYTES: Final = 1 << 20
-"""The largest body that is indented: it is done on the event loop, in some milliseconds, while others wait."""
+"""The largest body that is indented on request. Indenting takes milliseconds, during which the event loop
+is blocked."""
 _INDENT: Final = re.compile(rb";[ \t]*indent=([1-8])(?![0-9])", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Response:
-    """Status, headers and body. Header values are ASCII without line breaks. ``etag`` is the tag among them, if any.
+    """A response: status, headers and body. Header values are ASCII without line breaks. ``etag`` repeats the ETag
+    header.
 
-    ``is_json`` says that the body is JSON of this server's making, so that it may be laid out otherwise. ``encodings``
-    are its compressed forms, as far as they were made.
+    ``is_json`` is True if the body is JSON made by this server, so that it may be formatted differently. ``encodings``
+    caches its compressed forms.
     """
 
     status: int = 200
@@ -52,7 +54,7 @@ class Response:
 
     @cached_property
     def wire_headers(self) -> list[tuple[bytes, bytes]]:
-        """The headers as ASGI wants them, with the length of the body."""
+        """The headers as ASGI expects them, with the length of the body."""
         headers = [(_encode_name(name), value.encode("ascii")) for name, value in self.headers]
         if self.status not in _BODILESS:
             headers.append((b"content-length", str(len(self.body)).encode("ascii")))
@@ -60,9 +62,9 @@ class Response:
 
     @cached_property
     def head(self) -> bytes:
-        """Status line and headers as they go out, for a server that takes them so: made once for many requests.
+        """The status line and headers as bytes, cached for many requests.
 
-        Raises ``ValueError`` where a header would be more than one line.
+        Raises ``ValueError`` if a header contains control characters such as line breaks.
         """
         lines = [b"%s: %s\r\n" % header for header in self.wire_headers]
         if any(_BROKEN.search(line, 0, len(line) - 2) for line in lines):
@@ -71,11 +73,11 @@ class Response:
 
     @cached_property
     def unmodified(self) -> Response:
-        """The answer for a client that has this response already (RFC9110 15.4.5)."""
+        """The 304 response for a client that has this response already (RFC9110 15.4.5)."""
         return Response(status=304, headers=tuple(header for header in self.headers if header[0] in _OF_THE_UNMODIFIED))
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  see Sendable
-        """Send it; to HEAD without its body (RFC9110 9.3.2)."""
+        """Send the response; for HEAD without its body (RFC9110 9.3.2)."""
         body = b"" if scope["method"] == "HEAD" else self.body
         await send(
             {
@@ -90,39 +92,39 @@ class Response:
 
 
 class Sendable(Protocol):
-    """A response of any kind: a value, or one that is sent while it is being made."""
+    """A response that can be sent: a complete value, or a response that is sent while it is made."""
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it to the client."""
+        """Send the response to the client."""
 
 
 @lru_cache
 def status_line(status: int) -> bytes:
-    """The first line of a response."""
+    """Return the first line of a response."""
     return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode("ascii")
 
 
 def build_options_response(methods: Iterable[str], allowed: Iterable[str] | None = None) -> Response:
-    """Return the response to OPTIONS, and to the preflight of a browser (R138).
+    """Return the response to OPTIONS, including the preflight of a browser (R138).
 
-    ``allowed`` are those of the ``methods`` that the caller may use, all of them if it is None.
+    ``allowed`` are those of the ``methods`` that the caller may use; None means all.
     """
     all_methods = ", ".join(methods)
-    # Browsers ask before they say who they are: what they may send is what the path takes.
+    # Browsers send the preflight without credentials, so it lists all methods of the path.
     allow = all_methods if allowed is None else ", ".join(allowed)
     return Response(headers=(("Allow", allow), ("Access-Control-Allow-Methods", all_methods)))
 
 
 def json_response(value: JSON, *, status: int = 200, headers: tuple[Header, ...] = ()) -> Response:
-    """``value`` as a JSON body. It ends with a newline, for people who look at it in a terminal."""
+    """Return ``value`` as a JSON response. The body ends with a newline, for people who read it in a terminal."""
     headers = (("Content-Type", JSON_TYPE), *headers)
     return Response(status=status, headers=headers, body=dump_json(value) + b"\n", is_json=True)
 
 
 def format_laid_out(response: Response, request_headers: Iterable[tuple[bytes, bytes]]) -> Response:
-    """Return ``response`` with its JSON indented, if ``Accept`` asks for that: ``application/json; indent=2``.
+    """Return ``response`` with its JSON indented if ``Accept`` requests it: ``application/json; indent=2``.
 
-    Its bytes are others then, so its entity tag is a weak one (RFC9110 8.8.1).
+    Since the bytes differ then, the entity tag becomes a weak one (RFC9110 8.8.1).
     """
     if not response.is_json or len(response.body) > _LAID_OUT_BYTES:
         return response
@@ -140,7 +142,8 @@ def _encode_name(name: str) -> bytes:
 
 
 def media_type(contenttype: str | None) -> str | None:
-    """A stored content type as a header: what cannot be one is shown as no more than bytes. None stays None."""
+    """Return a stored content type as a header value. One that is not valid in a header becomes ``OCTETS``; None stays
+    None."""
     return contenttype if contenttype is None or _MEDIA_TYPE.fullmatch(contenttype) else OCTETS
 
 
@@ -152,9 +155,10 @@ def encode(text: str) -> str:
 
 
 def decode(value: str) -> str:
-    """The inverse, after undoing double-quoted strings (R167). ``value`` holds one character per byte.
+    """Decode a header value: the inverse of ``encode``. It also resolves double-quoted strings (R167).
 
-    Raises ``ValueError`` for broken quotes, broken escapes and bytes that are not UTF-8.
+    ``value`` holds one character per byte. Raises ``ValueError`` for broken quotes, broken escapes and bytes that are
+    not UTF-8.
     """
     data = bytearray()
     position, text = 0, _unquote(value)

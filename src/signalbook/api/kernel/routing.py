@@ -1,8 +1,8 @@
-"""Requests to handlers, and response values to clients: the one way in which every API answers.
+"""Route requests to handlers and send their responses: the base classes of all API endpoints.
 
-An endpoint is an ASGI application. It makes a response value of a request, or of the error that came up, and sends
-that. There are two kinds. ``PathEndpoint`` is a path with a handler for each method. ``EntityAPI`` is a whole API on
-entities: its reads come from the cache or run in one read transaction, its writes take their turn in a group commit.
+An endpoint is an ASGI application. It makes a response value from a request, or from the error that was raised, and
+sends it. There are two kinds. ``PathEndpoint`` is a path with a handler for each method. ``EntityAPI`` is a whole API
+on entities: its reads come from the cache or run in one read transaction, its writes are queued for a group commit.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from signalbook.xid import ROOT, Xid
 
 
 class AnyPath(PathConvertor):
-    """The rest of a path, ``{path:any}``, with line breaks, at which ``{path:path}`` would stop."""
+    """A converter for the rest of a path. Unlike ``{path:path}``, ``{path:any}`` also matches line breaks."""
 
     regex = r"[\s\S]*"
 
@@ -67,9 +67,9 @@ class AnyPath(PathConvertor):
 register_url_convertor("any", AnyPath())
 
 CORRELATION: Final = "xRegistry-xregcorrelationid"
-"""The header of a response to a write that changed something."""
+"""The header of the response to a write that changed something."""
 _MOST_TRIES: Final = 200
-"""The number of tries of a write. Documents that refer to others are read one after another, one before each try."""
+"""The maximum number of attempts of a write. Before each new attempt, one document that others refer to is read."""
 _STOPPED: Final = "this server stops: send the request again"
 _STOPPED_WRITE: Final = "this server stops; whether the write was kept is unknown: read it again"
 Handler = Callable[[HTTPRequest], Awaitable[Sendable]]
@@ -78,15 +78,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """The shared part of all APIs of a server process.
+    """The parts that all APIs of a server process share.
 
-    ``generation`` is there if the store is ``direct``: single entities may be read on the event loop. It is right for
-    one that answers from this process's own memory and disk in microseconds, wrong for one across a network. Requests
-    with large bodies go to ``large_requests``. Writes are ``held`` to the demands that one API was given for all.
-    ``small_work`` and ``large_work`` are for what writes leave for later: threads of their own, so that large work
-    delays nothing else, and few of them, since each slows down all that runs. ``trials`` are for changes that are only
-    tried, which takes as long: one at a time, since every reader may ask for many. ``issuers`` are for logins: an
-    answer may take seconds, and there are more of them than one address has turns (``limit_reads``).
+    ``generation`` is set only if the store is ``direct``: then single entities may be read on the event loop. Use it
+    for a store that responds from this process's memory and disk in microseconds, not for one across a network.
+    Requests with large bodies are passed to ``large_requests``. ``held`` is called for every write; it raises if the
+    write breaks the requirements that one API sets for all. ``small_work`` and ``large_work`` run work that writes
+    postpone. They have separate, few threads, so that large work delays nothing else and does not slow down the
+    process. ``trials`` run changes that are only tried, one at a time, since every reader may request many. ``issuers``
+    run logins: a response may take seconds, and there are more threads than one address may use (``limit_reads``).
     """
 
     engine: Engine
@@ -150,11 +150,12 @@ class Kernel:
 
     @property
     def direct(self) -> bool:
-        """True if the store answers at once."""
+        """True if single entities may be read on the event loop, because the store responds at once."""
         return self.generation is not None
 
     async def write(self, work: Callable[[Session], T], access: Access = UNRESTRICTED) -> T:
-        """Do ``work`` in one write of the registry, when it has its turn. Raises what ``work`` or the commit raises."""
+        """Run ``work`` in a write transaction, after the writes queued before. Raises what ``work`` or the commit
+        raises."""
 
         def run(batch: Batch) -> T:
             with batch.writing(access) as session:
@@ -163,9 +164,10 @@ class Kernel:
         return await self.commit(run)
 
     async def commit(self, work: Callable[[Batch], T], *, alone: bool = False, about: Collection[Xid] = ()) -> T:
-        """Do ``work`` in a group commit, as ``Commits.write`` does, and what it leaves for later between two tries.
+        """Run ``work`` in a group commit, as ``Commits.write`` does. Do work that it postpones, then try again.
 
-        Raises what these raise, ``TooComplex`` and ``OutOfTime``.
+        Raises what ``work`` and the commit raise, ``TooComplex``, ``OutOfTime``, and ``StorageBusy`` after too many
+        attempts.
         """
         budget = Work(steps=self.settings.max_work, seconds=self.settings.work_timeout)
 
@@ -181,12 +183,13 @@ class Kernel:
         raise StorageBusy("what the documents refer to changed with every try; try again")
 
     async def decode(self, request: EntityRequest) -> None:
-        """Prepare one with a large body. One at a time: it takes many times the memory, and a thread for seconds."""
+        """Prepare a request with a large body, one at a time: it takes many times its size in memory, and a thread for
+        seconds."""
         async with self.decoding:
             await self.workers.read(request.prepare)
 
     def close(self) -> None:
-        """Finish what is under way."""
+        """Finish the running requests and end all threads."""
         if self.large_requests is not None:
             self.large_requests.close()
         self.commits.close()
@@ -196,9 +199,10 @@ class Kernel:
 
 
 class Endpoint(ABC):
-    """An ASGI application that answers every request with one response value.
+    """An ASGI application that responds to every request with one response value.
 
-    One that is ``public`` is for everybody, and asks nobody who he is. One that is ``personal`` says who asks.
+    If it is ``public``, callers are not identified and may always use it. If it is ``personal``, responses depend on
+    the identity.
     """
 
     public = False
@@ -208,7 +212,7 @@ class Endpoint(ABC):
         self.kernel = kernel
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         try:
             if self.public:
                 scope["access"] = UNRESTRICTED
@@ -229,7 +233,7 @@ class Endpoint(ABC):
             response = self.failed(error, scope)
         if self.personal or scope.get("session_secret"):
             response = self.completed(response, scope)
-            # Others with the same rights, and the same headers, are not the same people.
+            # Other callers with the same rights and headers are other people.
             scope.pop("repeatable", None)
         if self.kernel.audit.reads and not self.public and scope["method"] in READS:
             self.kernel.admission.read(scope, response.status if isinstance(response, Response) else HTTPStatus.OK)
@@ -262,7 +266,7 @@ class Endpoint(ABC):
             return response
 
     def completed(self, response: Sendable, scope: Scope) -> Sendable:
-        """Complete a ``response``, which may have been made for others with the same rights.
+        """Complete a ``response``, which may have been made for another caller with the same rights.
 
         No cache may store a response for a session: caches do not treat cookies as credentials, as they do
         ``Authorization``.
@@ -272,10 +276,10 @@ class Endpoint(ABC):
 
     @abstractmethod
     async def respond(self, scope: Scope, receive: Receive) -> Sendable:
-        """The response to a request."""
+        """Return the response to a request."""
 
     def failed(self, error: Exception, scope: Scope) -> Response:
-        """The response to a request for which ``respond`` raised ``error``."""
+        """Return the response to a request for which ``respond`` raised ``error``."""
         return build_error_response(error, self.subject(scope))
 
     def subject(self, scope: Scope) -> str:
@@ -284,7 +288,7 @@ class Endpoint(ABC):
         return path
 
     def _refuse(self, error: Unauthenticated | Forbidden | TooManyRequests, scope: Scope) -> Response:
-        """Return 401 if credentials may help, else 403; 429 beyond a limit."""
+        """Return and record a refusal: 401 if credentials may help, else 403; 429 beyond a limit."""
         self.kernel.admission.record_refusal(error, scope)
         if isinstance(error, TooManyRequests):
             return self.failed(error, scope)
@@ -299,16 +303,17 @@ class Endpoint(ABC):
         return replace(response, headers=(*response.headers, *headers))
 
     def build_challenges(self, error: Unauthenticated, scope: Scope) -> tuple[Header, ...]:
-        """Return the headers that tell what credentials are taken here."""
+        """Return the headers that list the accepted kinds of credentials."""
         return self.kernel.admission.build_challenges(base_url(scope, self.kernel.settings), error)
 
 
 class PathEndpoint(Endpoint):
-    """A path with a handler for each method; HEAD goes with GET unless ``head`` is off, OPTIONS is always there.
+    """A path with a handler for each method. HEAD is added to GET unless ``head`` is False, and OPTIONS is always
+    added.
 
-    ``subject`` is what errors say they are about, the path as it was sent if it is empty. ``needs`` are actions that
-    have to be allowed to the caller, somewhere at least. ``explain`` turns errors of the handlers about a path into
-    those of the catalogue, and leaves all others as they are.
+    ``subject`` is the subject of errors; if it is empty, the path as it was sent. ``needs`` are actions that the caller
+    must be allowed to do on at least one entity. ``explain`` turns an error of a handler and the subject into another
+    error of the error catalogue; it returns other errors unchanged.
     """
 
     def __init__(
@@ -339,7 +344,7 @@ class PathEndpoint(Endpoint):
         return [Route(path, self), Route(f"{path}/", self)]
 
     async def respond(self, scope: Scope, receive: Receive) -> Sendable:
-        """The response of the method's handler."""
+        """Return the response of the method's handler. Raises ``NotAllowed``, ``Forbidden``."""
         method = scope["method"]
         if method == "OPTIONS" and method not in self._handlers:
             return build_options_response(self._allow)
@@ -351,7 +356,7 @@ class PathEndpoint(Endpoint):
         return await self._handlers[method](HTTPRequest(scope, receive, self.kernel.settings, self._subject))
 
     def failed(self, error: Exception, scope: Scope) -> Response:
-        """The response to what a handler raised."""
+        """Return the response to an error that a handler raised."""
         subject = self.subject(scope)
         return build_error_response(self._explain(error, subject), subject)
 
@@ -361,7 +366,8 @@ class PathEndpoint(Endpoint):
 
 
 def revalidate(handler: Handler) -> Handler:
-    """Return a handler of GET whose response has an entity tag, and is 304 for a client that has it already."""
+    """Wrap a handler of GET: add an entity tag to its response, and return 304 if the client has this
+    response already."""
 
     async def respond(request: HTTPRequest) -> Sendable:
         response = await handler(request)
@@ -373,7 +379,7 @@ def revalidate(handler: Handler) -> Handler:
 
 
 class EntityRequest(Protocol):
-    """The part of an API's request that the kernel uses. ``method`` is GET for HEAD."""
+    """The part of an API's request that the kernel uses. ``method`` is GET for HEAD requests, too."""
 
     @property
     def method(self) -> str:
@@ -381,7 +387,7 @@ class EntityRequest(Protocol):
 
     @property
     def raw_headers(self) -> RequestHeaders:
-        """The headers as ASGI gives them, with a record of those that were looked at."""
+        """The headers as ASGI gives them, with a record of the headers that were read."""
 
     @property
     def subject(self) -> str:
@@ -392,45 +398,45 @@ class EntityRequest(Protocol):
         """The rights of the caller."""
 
     def prepare(self) -> None:
-        """Do what takes long with a large body and needs no transaction: decode it."""
+        """Decode a large body. This takes long and needs no transaction."""
 
 
 R = TypeVar("R", bound=EntityRequest)
 
 
 class EntityAPI(Endpoint, Generic[R]):
-    """An API on entities. ``R`` is what it makes of a request, and ``writes`` are the methods that write.
+    """An API on entities. ``R`` is its type of request, and ``writes`` are the methods that write.
 
-    Every request is one transaction, with the response rendered before it commits. The hooks below run in it, in a
-    thread; whatever they raise goes to ``failed``.
+    Every request is one transaction, with the response rendered before it commits. The methods below run in it, in a
+    thread. Exceptions that they raise are passed to ``failed``.
     """
 
     writes: ClassVar[frozenset[str]]
     holds: ClassVar[bool] = False
-    """Whether its writes do by themselves what ``Kernel.held`` does for others."""
+    """True if the API's writes themselves enforce the requirements that ``Kernel.held`` enforces for other APIs."""
 
     @abstractmethod
     def request(self, scope: Scope, body: bytes) -> R:
-        """The request that an ASGI scope and body make."""
+        """Return the API's request for an ASGI scope and a body."""
 
     @abstractmethod
     def check(self, view: View, request: R) -> None:
-        """Raise unless the path exists and takes the method."""
+        """Raise an error unless the path exists and supports the method."""
 
     @abstractmethod
     def options(self, view: View, request: R) -> Response:
-        """The response to OPTIONS."""
+        """Return the response to OPTIONS."""
 
     @abstractmethod
     def read(self, view: View, request: R) -> Response:
-        """The response to GET."""
+        """Return the response to GET."""
 
     @abstractmethod
     def write(self, session: Session, request: R) -> Response:
-        """Do what a write asks for, and render the response."""
+        """Do the changes of a write, and return the response."""
 
     async def respond(self, scope: Scope, receive: Receive) -> Sendable:
-        """Respond from the cache, with a new response, or after a commit."""
+        """Return a response from the cache, a new response, or the response to a committed write."""
         method = scope["method"]
         if method in ("GET", "HEAD"):
             return await self._respond_from_cache(scope)
@@ -439,9 +445,9 @@ class EntityAPI(Endpoint, Generic[R]):
         settings = self.kernel.settings
         limit, timeout = settings.max_body_bytes, settings.body_timeout
         body = await read_body(scope, receive, self.subject(scope), limit=limit, timeout=timeout)
-        # It has a transaction of its own: nobody shall wait for it.
+        # A large write has a transaction of its own, so that no other write waits for it.
         large = len(body) > LARGE
-        # What takes long and needs no transaction is done before the write queues up.
+        # Work that takes long and needs no transaction is done before the write is queued.
         request = await self.prepare(self.request(scope, body), large=large)
         work = partial(self._commit, request=request)
         return await self.kernel.commit(work, alone=large, about=self.about(request))
@@ -453,21 +459,23 @@ class EntityAPI(Endpoint, Generic[R]):
         return request
 
     def about(self, request: R) -> Collection[Xid]:  # noqa: ARG002  for those that override it
-        """Entities that a write will ask for: those of writes that wait together are read together."""
+        """Return xids of entities that the write will read. Those of all writes waiting together are read with one
+        query."""
         return ()
 
     async def load(self, request: R) -> Sendable:
-        """The response to a request that only reads, made anew."""
+        """Return a new response to a request that only reads."""
         return await self.kernel.workers.read(partial(self.read_now, request))
 
     def read_now(self, request: R) -> Response:
-        """The same, where reading may block."""
+        """Return a new response to a request that only reads. Call this in a thread, because it may block."""
         with self.kernel.engine.reading(request.access) as view:
             self.check(view, request)
             return self.options(view, request) if request.method == "OPTIONS" else self.read(view, request)
 
     def admit(self, view: View, request: R) -> None:
-        """Raise unless a write may be done: its path takes it, its conditions hold for what GET of its URL shows."""
+        """Raise an error unless the write's path supports it and its conditions hold for the current GET response of
+        its URL."""
         self.check(view, request)
         conditions = request.raw_headers.conditions
         if not has_conditions(conditions):
@@ -483,7 +491,7 @@ class EntityAPI(Endpoint, Generic[R]):
         kernel = self.kernel
         path = (scope["path"], scope.get("raw_path"), scope["query_string"])
         key = (base_url(scope, kernel.settings), *path, scope["access"].key)
-        # The generation is asked first: a commit in between makes a response too new for its number, never too old.
+        # Read the generation first: after a commit in between, the response is newer than its generation, never older.
         generation = await kernel.freshness.now() if kernel.generation is None else kernel.generation()
         response = kernel.cache.get(key, generation, scope["headers"])
         if response is not None:
@@ -493,7 +501,7 @@ class EntityAPI(Endpoint, Generic[R]):
             HTTP.misses += 1
             request = self.request(scope, b"")
             loaded = await self._load_in_turn(scope, request)
-            # A response that is sent while it is made is neither kept nor tagged here.
+            # A response that is sent while it is made is neither cached nor tagged here.
             if not isinstance(loaded, Response):
                 return loaded
             response = with_etag(loaded)
@@ -502,7 +510,7 @@ class EntityAPI(Endpoint, Generic[R]):
         return if_modified(response, scope["headers"])
 
     async def _load_in_turn(self, scope: Scope, request: R) -> Sendable:
-        """Return the response to a read, made anew when the caller has a turn if that takes its time."""
+        """Return a new response to a read. A read of many entities first waits for the caller's turn."""
         turn = None if self.is_point_read(request) else await self.kernel.admission.turn(scope)
         if turn is None:
             return await self.load(request)
@@ -524,7 +532,7 @@ class EntityAPI(Endpoint, Generic[R]):
     def _commit(self, batch: Batch, request: R) -> Response:
         with batch.writing(request.access) as session:
             self.admit(session.view, request)
-            # Rendered in the transaction: a response that cannot be made undoes the write (R22).
+            # Rendered in the transaction: if rendering the response fails, the write is undone (R22).
             response = self.write(session, request)
             if not session.changes:
                 return response

@@ -1,8 +1,8 @@
-"""Responses that are sent while they are being made: large ones, and events for as long as a reader listens.
+"""Responses that are sent while they are made: large ones, and streams of events.
 
-A thread writes a large response to a temporary file, and the event loop sends it from there meanwhile. So the
-transaction lasts as long as the work and not as long as the slowest reader, memory holds a piece at a time, and a
-response that is not large after all goes out like any other. Events are sent as they happen (HTML Living Standard,
+A thread writes a large response to a temporary file, and the event loop sends it from there at the same time. So the
+transaction lasts as long as the work and not as long as the slowest reader, and memory holds one piece at a time. A
+response that turns out to be small is sent like any other. Events are sent as they happen (HTML Living Standard,
 "Server-sent events").
 """
 
@@ -28,32 +28,32 @@ from signalbook.storage.base import StorageError
 from signalbook.values import JSONObject, dump_json
 
 STOPPING: Final = "stopping"
-"""The state of the application's lifespan that holds an event: it is set when the server stops."""
+"""The key in the application's lifespan state of an event that is set when the server stops."""
 _LARGE: Final = 1 << 20
-"""Bytes from which a response begins before it is complete."""
+"""The number of bytes from which on a response is sent before it is complete."""
 _PART: Final = 1 << 16
 CONTENT_TYPE: Final = "text/event-stream"
 _STREAM_HEADERS: Final = [
     (b"content-type", f"{CONTENT_TYPE}; charset=utf-8".encode("ascii")),
     (b"cache-control", b"no-store"),
-    # A proxy that collects responses before it passes them on would keep every event to itself.
+    # A proxy that buffers responses would not pass on any event.
     (b"x-accel-buffering", b"no"),
 ]
 _SIGN_OF_LIFE: Final = 15.0
 _ADMITTED: Final = 1.0
-"""Seconds for which a reader that waits counts as admitted."""
+"""The seconds between two checks that the reader of an event stream is still admitted."""
 _ENDS: Final = (StorageError, HistoryPruned, Unauthenticated, AuthenticationUnavailable, Forbidden)
 _RETRY_MILLISECONDS: Final = 1000
 
 
 def build_uncached(response: Response) -> Response:
-    """Return ``response`` for one reader and one time."""
+    """Return ``response`` with headers that forbid caching, and without an entity tag."""
     headers = tuple(header for header in response.headers if header[0] not in ("Cache-Control", "ETag"))
     return replace(response, headers=(*headers, NO_STORE), etag="")
 
 
 def forbid_caching(response: Sendable) -> Sendable:
-    """Return ``response``, kept by no cache on its way; events are not anyway."""
+    """Return ``response`` such that no cache stores it. Event streams are never stored anyway."""
     if isinstance(response, Response):
         return build_uncached(response)
     if isinstance(response, SpooledResponse):
@@ -62,14 +62,14 @@ def forbid_caching(response: Sendable) -> Sendable:
 
 
 class Abandoned(Exception):
-    """The client went away: nobody wants the rest."""
+    """The client disconnected, so the rest of the response is not needed."""
 
 
 class SpooledResponse:
-    """A response between the thread that makes it and the event loop that sends it.
+    """A response that a thread makes and the event loop sends.
 
-    ``timeout`` is how many seconds the client may take to fetch it. ``begun`` is the head of the response, once it has
-    turned out to be large.
+    ``timeout`` is the number of seconds that the client may take to fetch it. ``begun`` gets the head of the response
+    once the response has turned out to be large.
     """
 
     def __init__(self, *, timeout: float) -> None:
@@ -78,9 +78,9 @@ class SpooledResponse:
         self.begun: asyncio.Future[Response] = self._loop.create_future()
         self._file: IO[bytes] | None = None
         self.kept = True
-        """Whether caches may keep it."""
+        """True if caches may store the response."""
         self._abandoned = False
-        # What follows belongs to the event loop; the thread only schedules calls there.
+        # The following attributes belong to the event loop. The thread only schedules calls there.
         self._users = 2
         self._size = 0
         self._over = self._complete = False
@@ -88,14 +88,14 @@ class SpooledResponse:
         self._when_sent: list[Callable[[], None]] = []
 
     def call_when_sent(self, action: Callable[[], None]) -> None:
-        """Do ``action`` when it has been sent, or cannot be."""
+        """Call ``action`` when the response has been sent, or sending it has failed."""
         self._when_sent.append(action)
 
     def fill(self, small: Response, large: Response, pieces: Iterator[bytes]) -> Response:
-        """Make the response whose body is ``pieces``, in a thread.
+        """Make the response whose body is ``pieces``. Run this in a thread.
 
-        Returns ``small`` with that body, or ``large`` once all of it is in the file. Raises what ``pieces`` raise, and
-        ``Abandoned``.
+        Returns ``small`` with this body, or ``large`` once the whole body is in the file. Raises the errors of
+        ``pieces``, and ``Abandoned``.
         """
         first, size = [], 0
         for piece in pieces:
@@ -107,7 +107,8 @@ class SpooledResponse:
         return replace(small, body=b"".join(first))
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send what has begun. What fails on the way ends the connection: no client shall take it for complete."""
+        """Send the large response that has begun. A failure ends the connection early, so that the client
+        notices it."""
         head = self.begun.result() if self.kept else build_uncached(self.begun.result())
         gone = asyncio.ensure_future(_wait_for_disconnect(receive))
         gone.add_done_callback(lambda _: self._news.set())
@@ -128,7 +129,7 @@ class SpooledResponse:
                 action()
 
     def abandon(self) -> None:
-        """Once, by who would have sent it: nobody wants the rest."""
+        """Stop making the response, because nobody will read it. The sender calls this exactly once."""
         self._abandoned = True
         self._release()
 
@@ -151,7 +152,7 @@ class SpooledResponse:
 
     def _keep(self, head: Response, pieces: Iterator[bytes]) -> None:
         self._file = file = tempfile.TemporaryFile(prefix="signalbook-", buffering=0)  # noqa: SIM115  see _release
-        # From here on the response cannot become an error any more: its head is on the way.
+        # From here on the response cannot become an error any more, because its head is being sent.
         self._call(self.begun.set_result, head)
         complete = False
         try:
@@ -181,7 +182,7 @@ class SpooledResponse:
         self._release()
 
     def _release(self) -> None:
-        """The file goes with the second of its users."""
+        """Close the temporary file when both its users have finished."""
         # The thread writes and the event loop reads: whichever ends last closes the file, which then vanishes.
         self._users -= 1
         if not self._users and self._file is not None:
@@ -206,7 +207,7 @@ async def _wait_for_disconnect(receive: Receive) -> None:
 
 
 class EventPage(Protocol):
-    """Events found on one look, and how far it went."""
+    """Events found by one query, and the position that it reached."""
 
     @property
     def events(self) -> Sequence[JSONObject]:
@@ -214,7 +215,7 @@ class EventPage(Protocol):
 
     @property
     def after(self) -> int:
-        """The position of the last one looked at, wanted or not."""
+        """The position of the last event that was examined, whether it was selected or not."""
 
 
 def is_event_stream_request(scope: Scope) -> bool:
@@ -225,11 +226,12 @@ def is_event_stream_request(scope: Scope) -> bool:
 
 
 class EventStream:
-    """Events as they happen: those of ``page``, found behind the position ``after``, then what ``look`` finds next.
+    """A stream of events: first those of ``page``, found after the position ``after``, then those that ``look`` finds.
 
-    It ends when the reader is gone, the server stops, or ``admit``, which is asked every second, or ``look`` raises
-    that the reader is let in no more. The ``id`` of each event is its position. Events that a filter keeps back move it
-    too, so that whoever comes back with ``Last-Event-ID`` does not have them looked at again.
+    It ends when the reader disconnects, the server stops, or ``admit`` or ``look`` raises because the reader is no
+    longer admitted. ``admit`` is called every second. The ``id`` of each event is its position. Events that the filter
+    drops advance the position, too, so that a reader who reconnects with ``Last-Event-ID`` does not have them examined
+    again.
     """
 
     def __init__(
@@ -247,17 +249,17 @@ class EventStream:
         self._head = head
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send events until the reader is gone, or the server stops."""
+        """Send events until the reader disconnects or the server stops."""
         page, after = self._page, self._after
         over = asyncio.create_task(_wait_for_end(scope, receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS})
             await _send(send, f"retry: {_RETRY_MILLISECONDS}\n\n".encode("ascii"))
-            # What fails from here on ends the stream: the reader comes back, and gets the error then.
+            # An error from here on ends the stream: the reader reconnects, and gets the error then.
             with suppress(*_ENDS):
                 while not over.done():
                     await _send(send, _format_events(page, after))
-                    # Nothing new: wait for a change, or until a comment has to show that the connection is alive.
+                    # Nothing new: wait for a change, or until a comment has to keep the connection alive.
                     if page.after == after:
                         await _wait_for_either(
                             over, asyncio.create_task(_wait_for_change(self._head, after, self._admit))
@@ -279,8 +281,8 @@ async def _wait_for_end(scope: Scope, receive: Receive) -> None:
 
 
 async def _wait_for_change(head: Head, position: int, admit: Callable[[], Awaitable[object]]) -> None:
-    """Return when there is a change behind ``position``, when it is time for a sign of life, or when ``admit`` raises:
-    the next look does so, too."""
+    """Wait until there is a change after ``position``, a keep-alive comment is due, or ``admit`` raises. In the last
+    case the next ``look`` raises, too."""
     loop = asyncio.get_running_loop()
     moved = asyncio.Event()
 
@@ -290,7 +292,7 @@ async def _wait_for_change(head: Head, position: int, admit: Callable[[], Awaita
 
     stop = head.listen(wake)
     try:
-        # Listening began before this look, so that a change in between is not slept through.
+        # Listening begins before this check, so that a change in between is not missed.
         if head.position <= position:
             with suppress(TimeoutError, *_ENDS):
                 async with asyncio.timeout(_SIGN_OF_LIFE):
@@ -307,7 +309,7 @@ async def _wait_while_admitted(moved: asyncio.Event, admit: Callable[[], Awaitab
 
 
 def _format_events(page: EventPage, after: int) -> bytes:
-    """Return the events as text; a comment where there are none at all, so that the connection is known to live."""
+    """Return the events as text, or a comment that keeps the connection alive if ``page`` is not beyond ``after``."""
     lines = [b"id: %s\ndata: %s\n\n" % (str(event["id"]).encode("ascii"), dump_json(event)) for event in page.events]
     if page.after == after:
         return b":\n\n"
@@ -315,7 +317,7 @@ def _format_events(page: EventPage, after: int) -> bytes:
 
 
 async def _wait_for_either(task: asyncio.Task[None], other: asyncio.Task[Any]) -> None:
-    """Wait for either; ``other`` ends with it."""
+    """Wait until one of the tasks ends. ``other`` is cancelled then."""
     try:
         await asyncio.wait((task, other), return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -1,4 +1,4 @@
-"""TLS of the server, and who a client's certificate is from."""
+"""TLS of the server, and the identity in a client's certificate."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from signalbook.access.base import Identity
 from signalbook.settings import SettingError, Settings
 
 _ALTERNATIVE_NAMES: Final = ("URI", "email", "DNS")
-"""Kinds of alternative names, in the order in which one is taken for the subject."""
+"""The kinds of alternative names. The first kind that is present provides the subject."""
 
 
 def build_tls_context(settings: Settings) -> ssl.SSLContext | None:
-    """TLS 1.2 or newer by the settings ``tls_*``, None without a certificate. Raises ``SettingError``.
+    """Return a context for TLS 1.2 or newer by the settings ``tls_*``, or None without a certificate.
 
-    Clients may have a certificate; one that ``tls_client_ca`` does not vouch for ends the connection.
+    Clients may send a certificate. If ``tls_client_ca`` did not sign it, the connection ends. Raises ``SettingError``.
     """
     if not settings.tls_cert:
         for name in ("tls_key", "tls_client_ca"):

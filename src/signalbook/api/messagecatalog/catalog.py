@@ -48,13 +48,13 @@ _XIDS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogPath(CncfPath):
-    """A path of either API; ``xid`` is what it is in the registry."""
+    """A path of either API. ``xid`` is the xid of the entity at this path."""
 
     xid: Xid = GROUPS
 
     @property
     def group(self) -> Xid:
-        """The group it is in."""
+        """The xid of the group in the path."""
         return Xid(self.xid.parts[:2])
 
 
@@ -85,20 +85,20 @@ def _parse_entity_id(part: str, text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogRequest(CncfRequest[CatalogPath]):
-    """A request to one of the two APIs."""
+    """A request to one of the two Message Catalog APIs."""
 
     @property
     def places(self) -> UriBases:
-        """The URIs of versions."""
+        """The base URLs from which the URIs of versions are built."""
         return UriBases(groups="messagegroups", root=self.root)
 
     def url(self, xid: Xid) -> str:
-        """The URL of an entity in this API."""
+        """Return the URL of an entity in this API."""
         return f"{self.base}{message_path(xid)}"
 
 
 BATCH: Final = 500
-"""Members of a collection that are looked at in one go."""
+"""The number of members of a collection that are read together."""
 
 
 class CatalogView:
@@ -117,15 +117,15 @@ class CatalogView:
         self.options = ViewOptions(max_bytes=request.settings.max_response_bytes)
 
     def group(self, xid: Xid) -> JSONObject:
-        """A group as xRegistry has it."""
+        """Return a group in xRegistry's form."""
         return self.view.render_entity(xid, self.options)
 
     def format(self, xid: Xid) -> str:
-        """The format of a group."""
+        """Return the format of a group."""
         return format_of(self.group(xid))
 
     def latest(self, xid: Xid) -> JSONObject:
-        """The version of a message with the highest number (A-18)."""
+        """Return the version of a message with the highest number (A-18)."""
         version = self.find_latest(xid)
         if version is None:
             raise RegistryError("not_found", subject=str(xid), detail="none of its versions has a number")
@@ -137,15 +137,15 @@ class CatalogView:
         return None if number is None else self.version(xid / "versions" / str(number))
 
     def version(self, xid: Xid) -> JSONObject:
-        """A version of a message, completed by the message it derives from (J-18)."""
+        """Return a version of a message, completed by the message it derives from (J-18)."""
         return self._complete_version(self.view.render_entity(xid, self.options))
 
     def numbers(self, xid: Xid) -> list[int]:
-        """The numbers of a message's versions, rising."""
+        """Return the numbers of a message's versions, ascending."""
         return list_version_numbers(self.view, xid)
 
     def versions(self, xid: Xid) -> list[JSONObject]:
-        """The versions of a message that have numbers, the newest first."""
+        """Return the versions of a message that have numbers, the newest first."""
         collection = self.view.render_collection(xid / "versions", self.options)
         numbered = {version_number(versionid): version for versionid, version in collection.items()}
         return [self._complete_version(numbered[number]) for number in sorted(filter(None, numbered), reverse=True)]
@@ -155,7 +155,7 @@ class CatalogView:
         row = self.view.reader.get(xid)
         if row is None:
             return
-        # By numbers from the newest on, in batches: a definition may have thousands of versions.
+        # Read by descending numbers in batches, because a definition may have thousands of versions.
         for first in range(row.versioncounter, max(row.versioncounter - most, 0), -BATCH):
             versionids = [str(number) for number in range(first, max(first - BATCH, 0), -1)]
             rows = {
@@ -166,7 +166,7 @@ class CatalogView:
             )
 
     def page(self, collection: Xid, page: PageRequest) -> tuple[list[Xid], ListedPage[EntityNode]]:
-        """The groups of the catalog, or the definitions of a group, that are seen on a page, by id."""
+        """Return the groups of the catalog, or the definitions of a group, that are visible on a page, by id."""
         listed = self.view.list_members(collection, self.options, page)
         return [node.xid for node in listed.members if self._is_seen(node)], listed
 
@@ -186,15 +186,15 @@ class CatalogView:
         if find_stated_base(version):
             version = {**materialise(version, self._load_base).definition, "messageid": version["messageid"]}
         other = version.get("relatedto")
-        # A relation to a definition that was deleted, by whichever API, is none (C-15).
+        # A relation to a deleted definition is left out, whichever API deleted it (C-15).
         if isinstance(other, str) and not self.view.exists(Xid.parse(version["xid"]).resource.parent / other):
             return {name: value for name, value in version.items() if name != "relatedto"}
         return version
 
     def _is_seen(self, node: EntityNode) -> bool:
-        """A definition is seen if it has a version with a number (J-10)."""
+        """Return True if a definition is visible: it has a version with a number (J-10)."""
         default = node.row.defaultversionid
-        # Of most definitions the default Version has a number: no further look is needed.
+        # The default Version of most definitions has a number, so no further query is needed.
         if node.xid.kind is Kind.GROUP or (default is not None and version_number(default) is not None):
             return True
         try:
@@ -226,7 +226,7 @@ class Written:
 
 
 class CatalogWriter:
-    """A writing request in its transaction. Raises ``RegistryError`` and ``Conflict``."""
+    """Executes a write in its transaction. Raises ``RegistryError`` and ``Conflict``."""
 
     def __init__(self, session: Session, request: CatalogRequest) -> None:
         self._session = session
@@ -234,11 +234,11 @@ class CatalogWriter:
 
     @property
     def catalog(self) -> CatalogView:
-        """The catalog with what was written so far."""
+        """The catalog, including the changes of this transaction."""
         return CatalogView(self._session.view, self._request)
 
     def put_group(self, xid: Xid, body: JSONObject, *, fixed: bool) -> Written:
-        """Create a group or change it; with ``fixed`` its format stays even without definitions (C-2)."""
+        """Create or change a group. With ``fixed``, its format cannot change even if it has no definitions (C-2)."""
         new = not self._session.view.exists(xid)
         if not new:
             self._check_format(xid, definitions.read_format(body), fixed=fixed)
@@ -250,14 +250,15 @@ class CatalogWriter:
         return Written(xid=xid, created=new)
 
     def delete(self, xid: Xid) -> None:
-        """Delete an entity with all beneath it, or all members of a collection."""
-        # An empty collection is no error, an owner that is not there is.
+        """Delete an entity with everything below it, or all members of a collection."""
+        # Deleting an empty collection succeeds, but its owner has to exist.
         if not xid.is_collection or not self._session.view.exists(xid):
             self.catalog.view.render_entity(xid.owner if xid.is_collection else xid, self.catalog.options)
         self._session.execute(Command(method=Method.DELETE, target=xid))
 
     def add(self, group: Xid, posted: PostedVersion) -> Written:
-        """A new version of a definition, the first one of a new definition, or the identical one that is there."""
+        """Return a new version of a definition, the first version of a new definition, or the existing identical
+        version."""
         catalog = self.catalog
         owner = catalog.group(group)
         form = format_of(owner)
@@ -304,7 +305,7 @@ class CatalogWriter:
 
 
 def refuse(subject: str, faults: Iterable[Finding]) -> None:
-    """Raise ``bad_request`` with all ``faults`` there are, up to a hundred."""
+    """Raise ``bad_request`` with all ``faults``, at most a hundred."""
     findings = list(islice(faults, _MOST_FAULTS))
     if findings:
         detail = "one thing is wrong" if len(findings) == 1 else f"{len(findings)} things are wrong"
@@ -320,14 +321,14 @@ def check_type(xid: Xid, format: str, posted: PostedVersion, before: JSONObject)
 
 
 def check_authority(xid: Xid, posted: PostedVersion, before: JSONObject) -> None:
-    """The authority of a definition stays (C-3)."""
+    """Check that the authority of a definition does not change (C-3)."""
     authority, there = posted.document.get("authority"), before.get("authority")
     if authority and there and authority != there:
         raise Conflict(str(xid), f"the definition has the authority {there}, which no version of it changes")
 
 
 def _has_members(document: JSONObject, shared: JSONObject) -> bool:
-    """Return True if the definition already has what a document states about it."""
+    """Return True if the definition already has the attributes that a document states about it."""
     ignored = definitions.SERVER | {"versionuri"}
     return all(shared.get(name) == value for name, value in document.items() if name not in ignored)
 
@@ -344,7 +345,7 @@ Routes = Mapping[str, CncfRoute[Read, Write]]
 
 
 def delete(writing: CatalogWriter, request: CatalogRequest) -> Response:
-    """DELETE of whatever the path names."""
+    """Delete the entity or the members of the collection in the path."""
     writing.delete(request.path.xid)
     return Response(status=204)
 

@@ -1,4 +1,4 @@
-"""The first Message Catalog draft: documents as they were sent, attributes beside them (B-17 to B-24)."""
+"""The first Message Catalog draft: documents as they were sent, with their attributes in headers (B-17 to B-24)."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from signalbook.xid import Xid
 
 PREFIX: Final = "MessageDefinition-"
 _ATTRIBUTES: Final = {"id": "versionuri", "format": "format", "description": "description", "authority": "authority"}
-"""Attributes in query and headers (A-47), by the names they have in 0.1 or here."""
+"""The attributes in query and headers (A-47), by their names in the API 0.1 or here."""
 _URIS: Final = ("id", "authority")
-"""Attributes that are URIs. In headers they are not percent-encoded again."""
+"""The attributes that are URIs. In headers they are not percent-encoded again."""
 _NO_TYPE: Final = "application/octet-stream"
 
 
@@ -58,7 +58,7 @@ def _put_group(writing: CatalogWriter, request: CatalogRequest) -> Response:
 
 
 def check_group(request: CatalogRequest) -> None:
-    """The body of a PUT is a group with the path's id. Raises ``bad_request`` with all that is wrong."""
+    """Check that the body of a PUT is a group with the path's id. Raises ``bad_request`` with all findings."""
     body, path_id = request.json, request.path.id
     if not is_segment(path_id):
         raise RegistryError("malformed_id", subject=request.path.text, id=path_id[:200], error_detail="it has a colon")
@@ -90,7 +90,7 @@ def _show_by_uri(catalog: CatalogView, request: CatalogRequest) -> Response:
 
 
 def _build_document_response(catalog: CatalogView, request: CatalogRequest, version: JSONObject) -> Response:
-    """Return the bytes as they were sent, the attributes as headers (A-48, A-49)."""
+    """Return a document as it was sent, with its attributes as headers (A-48, A-49)."""
     xid = Xid.parse(version["xid"]).resource / "versions" / version["versionid"]
     form = catalog.format(Xid(xid.parts[:2]))
     content = originals.render_content(form, draft_id(xid.resource_id), int(xid.version_id), version)
@@ -125,7 +125,7 @@ def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
 
 
 def _read_posted(catalog: CatalogView, request: CatalogRequest) -> PostedVersion:
-    """Return the document in the body with the attributes beside it. Raises ``bad_request`` and ``Conflict``."""
+    """Return the document in the body with its attributes. Raises ``bad_request`` and ``Conflict``."""
     path, form = request.path, catalog.format(request.path.group)
     definition_id = draft_id(path.xid.id)
     if not is_segment(path.id):
@@ -142,7 +142,7 @@ def _read_posted(catalog: CatalogView, request: CatalogRequest) -> PostedVersion
 
 
 def _read_attributes(request: CatalogRequest) -> JSONObject:
-    """Return the attributes in the query or in headers. Both may state the same (A-47)."""
+    """Return the attributes in the query or in headers. If both state an attribute, they must agree (A-47)."""
     attributes: JSONObject = {}
     for name, attribute in _ATTRIBUTES.items():
         values = [*request.values(name)]
@@ -160,7 +160,7 @@ def _read_attributes(request: CatalogRequest) -> JSONObject:
 
 
 def _read_content_type(request: CatalogRequest) -> str | None:
-    """Return the content type as sent (A-49). Raises ``header_error`` for one that no header can carry back."""
+    """Return the content type as sent (A-49). Raises ``header_error`` if it is not valid in a response header."""
     value = request.headers.get("content-type")
     if value is not None and not (value.isascii() and value.isprintable()):
         detail = "it needs to be printable ASCII"
@@ -169,7 +169,7 @@ def _read_content_type(request: CatalogRequest) -> str | None:
 
 
 def _find_id(xid: Xid, version: JSONObject) -> str:
-    """Return a version's id, its path if it has none of its own (A-20)."""
+    """Return a version's id, or its path if it has no id (A-20)."""
     return str(version.get("globaluri") or message_path(xid))
 
 

@@ -36,7 +36,7 @@ _DRAFTS: Final[dict[str, tuple[Routes, Read | None]]] = {
 
 
 def routes(kernel: Kernel) -> list[Route]:
-    """Every path below the two mounts."""
+    """Return the routes of both APIs."""
     return [Route(f"{mount}/{{path:any}}", MessageCatalogAPI(kernel, mount)) for mount in _DRAFTS]
 
 

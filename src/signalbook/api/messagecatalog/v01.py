@@ -50,7 +50,7 @@ _NESTED_PREFIX: Final = "definition."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Page:
-    """Up to ``limit`` members behind ``after``; ``total`` is known from the second page on."""
+    """A request for up to ``limit`` members after ``after``. ``total`` is known from the second page on."""
 
     limit: int | None = None
     after: str = ""
@@ -110,7 +110,7 @@ def _parse_filters(request: CatalogRequest, filterable: Sequence[str]) -> list[t
 def _is_match(member: JSON, name: str, value: str | None) -> bool:
     for step in name.split("."):
         member = member.get(step) if isinstance(member, dict) else None
-    # Tags are one text with all of them: who looks for one need not know the others.
+    # Tags are stored as one text, so a filter for one tag has to match a part of the text.
     if name == definitions.TAGS and isinstance(member, str) and value in [tag.strip() for tag in member.split(",")]:
         return True
     if value is None:
@@ -151,7 +151,7 @@ def _link(request: CatalogRequest, relation: str, cursor: PageCursor) -> Header:
 
 
 def _build_cursor_scope(request: CatalogRequest) -> list[JSON]:
-    """Return what a cursor is bound to: the list and its filters."""
+    """Return the values that a cursor is valid for: the list and its filters."""
     return [request.path.text, request.values("filter")]
 
 

@@ -160,7 +160,7 @@ def _audit_parameters() -> list[JSONObject]:
 
 
 def _build_entry_schema() -> JSONObject:
-    """The members beside these are there where they are known."""
+    """Return the schema of an audit entry. Members other than the required ones are present if they are known."""
     texts: JSONObject = {"type": "array", "items": {"type": "string"}}
     count: JSONObject = {"type": "integer", "minimum": 1}
     always: JSONObject = {

@@ -1,4 +1,5 @@
-"""What the operations refer to: attributes of the model as JSON Schema (2020-12), parameters, headers and responses."""
+"""The components that operations refer to: the model's attributes as JSON Schema (2020-12), parameters, headers,
+responses."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _SCALARS: Final[dict[str, JSONObject]] = {
     "xid": {"type": "string", "pattern": "^/"},
     "xidtype": {"type": "string", "pattern": "^/"},
 }
-"""By the model's types; all others are text, whose rules are stricter than the formats of JSON Schema can say."""
+"""JSON Schemas by the model's types. All other types are texts with rules that JSON Schema's formats cannot express."""
 JSON_BODY: Final = "application/json"
 TEXT: Final[JSONObject] = {"type": "string"}
 _FLAG: Final[JSONObject] = {"type": "string", "maxLength": 0}
@@ -68,12 +69,12 @@ _ERRORS: Final = {
 
 
 def reference(name: str) -> JSONObject:
-    """A schema of the components."""
+    """Return a reference to a schema of the components."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def map_of(schema: JSONObject) -> JSONObject:
-    """Entities by id."""
+    """Return the schema of a map of entities by id."""
     return {"type": "object", "additionalProperties": schema}
 
 
@@ -98,7 +99,7 @@ def _build_attributes_schema(
     if conditions:
         schema["allOf"] = conditions
     wildcard = attributes.get("*")
-    # Not additionalProperties: what the conditions bring is to be seen.
+    # Do not use additionalProperties here, because the attributes that conditions add must be allowed.
     schema["unevaluatedProperties"] = False if wildcard is None else _build_value_schema(wildcard, written=written)
     return schema
 
@@ -126,7 +127,7 @@ def _build_condition(attribute: Attribute, value: str, branch: Mapping[str, Attr
 
 
 def _build_equality(attribute: Attribute, value: str) -> JSONObject:
-    """Equal in any case (R88)."""
+    """Return a schema for a text that equals the value, ignoring case (R88)."""
     if attribute.type == "boolean":
         return {"const": value == "true"}
     if attribute.type in ("integer", "uinteger", "decimal"):
@@ -135,17 +136,17 @@ def _build_equality(attribute: Attribute, value: str) -> JSONObject:
 
 
 def _build_case_pattern(text: str) -> str:
-    # The patterns of JSON Schema have no flag for case.
+    # JSON Schema's patterns have no flag that ignores case.
     return "".join(f"[{c.upper()}{c.lower()}]" if c.isascii() and c.isalpha() else _escape_character(c) for c in text)
 
 
 def _escape_character(character: str) -> str:
-    # Not re.escape: it escapes characters such as - for which ECMA-262 knows no escape.
+    # Do not use re.escape, because it escapes characters such as - for which ECMA-262 has no escape.
     return f"\\{character}" if character in r"\^$.|?*+()[]{}/" else character
 
 
 def _build_enum(values: Sequence[JSON]) -> JSONObject:
-    """Return the values of an enum; those of strings in any case, as they are compared."""
+    """Return the schema of an enum. Strings match in any case, because the registry compares them so."""
     if not all(isinstance(value, str) for value in values):
         return {"enum": list(values)}
     return {"pattern": f"^({'|'.join(map(_build_case_pattern, values))})$", "examples": list(values)}
@@ -197,41 +198,41 @@ def _build_item_schema(attribute: Attribute, *, written: bool) -> JSONObject:
 
 
 def query(name: str, rule: JSONObject) -> JSONObject:
-    """A query parameter."""
+    """Return a query parameter."""
     return {"name": name, "in": "query", **rule}
 
 
 def identifier(name: str) -> JSONObject:
-    """A path parameter."""
+    """Return a path parameter."""
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "pattern": ID_PATTERN}}
 
 
 def condition(name: str) -> JSONObject:
-    """A conditional header (RFC9110 13.1)."""
+    """Return the parameter for a conditional header (RFC9110 13.1)."""
     return {"name": name, "in": "header", "description": "Entity tags, or *.", "schema": TEXT}
 
 
 def response(
     description: str, *headers: str, content: JSONObject | None = None, json: JSONObject | None = None
 ) -> JSONObject:
-    """A successful response; ``json`` is the schema of its body, ``content`` any other body."""
+    """Return a successful response. ``json`` is the schema of its body, ``content`` any other body."""
     body = {JSON_BODY: {"schema": json}} if json is not None else content
     result: JSONObject = {"description": description, "headers": {name: header(name) for name in ("Link", *headers)}}
     return result if body is None else {**result, "content": body}
 
 
 def error_responses(*statuses: int) -> JSONObject:
-    """Responses of failure, by status; that access is refused goes without saying."""
+    """Return error responses by status. The responses for refused access are always included."""
     return {str(status): {"$ref": f"#/components/responses/{status}"} for status in (*statuses, *_REFUSED)}
 
 
 def problem_responses(*statuses: int) -> JSONObject:
-    """The same as problem documents (RFC9457), where it is not xRegistry that is spoken."""
+    """Return error responses as problem documents (RFC9457), for APIs that do not use xRegistry's errors."""
     return {str(status): {"$ref": f"#/components/responses/{status}.problem"} for status in (*statuses, *_REFUSED)}
 
 
 def header(name: str) -> JSONObject:
-    """A header of the components."""
+    """Return a reference to a header of the components."""
     return {"$ref": f"#/components/headers/{name}"}
 
 

@@ -102,7 +102,7 @@ _WANTED: Final[JSONObject] = {
 
 
 def confluent_schemas() -> JSONObject:
-    """The components that the paths refer to."""
+    """Return the components that the paths refer to."""
     numbers = {"version": _POSITIVE, "id": _POSITIVE, "maxId": _NUMBER, "ts": _NUMBER}
     texts = {"subject": TEXT, "guid": {"type": "string", "format": "uuid"}, "schema": TEXT, "deleted": _FLAG}
     beside = {"schemaTags": _TAGS, "associations": _build_array_schema(reference(_ASSOCIATION))}
@@ -120,7 +120,7 @@ def confluent_schemas() -> JSONObject:
 
 _S, _V = ("subjects", "{}"), ("subjects", "{}", "versions", "{}")
 _DOCUMENT: Final[JSONObject] = {}
-"""A schema itself, whatever that is."""
+"""The response schema for the text of a schema, of any type."""
 _METADATA: Final = {
     "id": _build_object_schema("id scope", id=TEXT, scope=_OBJECT),
     "version": _build_object_schema("version commitId", version=TEXT, commitId=TEXT),
@@ -148,7 +148,7 @@ _ANSWERS: Final[dict[tuple[str, ...], JSONObject]] = {
     ),
     **{("v1", "metadata", name): shown for name, shown in _METADATA.items()},
 }
-"""What is answered, by path; what is posted or deleted may be answered otherwise."""
+"""The responses by path. POST and DELETE may have different responses."""
 _OTHERWISE: Final[dict[tuple[str, tuple[str, ...]], JSONObject]] = {
     ("POST", (*_S, "versions")): reference(_SCHEMA),
     ("POST", (*_V, "tags")): reference(_SCHEMA),
@@ -220,7 +220,7 @@ _QUERIES: Final[dict[tuple[str, str], dict[str, JSONObject]]] = {
     ("DELETE", "subject"): {"permanent": _FLAG},
     ("DELETE", "version"): {"permanent": _FLAG},
 }
-"""What may be asked, by method and the last word of the path or what it names."""
+"""The query parameters, by method and the last word of the path or the name of its parameter."""
 _KEYS: Final = {"key": _build_array_schema(TEXT), "value": _build_array_schema(TEXT), **_DELETED}
 _BY_ID: Final = {"subject": TEXT, **_DELETED, **_PAGE}
 

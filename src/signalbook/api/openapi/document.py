@@ -83,21 +83,22 @@ class PathItem:
 
     @property
     def methods(self) -> tuple[Method, ...]:
-        """Writes that are allowed here."""
+        """The methods that are allowed to write here."""
         methods = METHODS[self.kind] if self.mutable else ()
         return methods if self.document is None else tuple(m for m in methods if m is not Method.PATCH)
 
 
 def describe(model: Model, capabilities: JSONObject, *, base_url: str) -> JSONObject:
-    """The API below ``base_url`` in OpenAPI 3.1, as far as the ``capabilities`` switch it on and let it write.
+    """Return the OpenAPI 3.1 description of the API below ``base_url``.
 
-    What is in the result is shared: not to be changed.
+    Only paths, flags and writes that the ``capabilities`` allow are included. Parts of the result are cached, so
+    callers must not change it.
     """
     info = {"title": "Signalbook", "version": __version__, "description": _DESCRIPTION}
     host = "/".join(base_url.split("/")[:3])
     available = tuple((name, bool(row.get("mutable"))) for name, row in capabilities["available"].items())
     described = _describe_parts(model, tuple(capabilities["flags"]), capabilities["pagination"], available)
-    # Apart from what is remembered: a client says as which host it knows the server.
+    # Set after the cached part, because the URL depends on the host name that the client uses.
     paths = {**described["paths"], **service_paths(host)}
     return {"openapi": "3.1.0", "info": info, "servers": [{"url": base_url}], **described, "paths": paths}
 
@@ -165,7 +166,7 @@ def _list_schemas(model: Model) -> Iterator[tuple[str, JSONObject]]:
 
 
 def _find_component_name(type: ResourceType) -> str:
-    """Return the component of a Resource type: one, in however many Group types it is."""
+    """Return the component of a Resource type. A type has one component, even if several Group types use it."""
     return type.origin.strip("/").replace("/", ".")
 
 
@@ -183,7 +184,7 @@ def _list_resource_schemas(type: ResourceType) -> Iterator[tuple[str, JSONObject
 def _build_both_schemas(
     name: str, attributes: AttributeSet, nested: Mapping[str, str], required: Iterable[str], meta: str = ""
 ) -> Iterator[tuple[str, JSONObject]]:
-    """The schemas of an entity in responses and in requests, which differ in the same way in the entities in it."""
+    """Yield the schemas of an entity in responses and in requests; nested entities use the schemas of the same kind."""
 
     def build_nested(suffix: str) -> JSONObject:
         maps = {plural: map_of(reference(f"{schema}{suffix}")) for plural, schema in nested.items()}
@@ -214,7 +215,7 @@ def _build_plain_item(name: str, methods: Iterable[str]) -> JSONObject:
 
 
 def operations(item: PathItem) -> JSONObject:
-    """The operations of one path."""
+    """Return the operations of one path."""
     names = [part.strip("{}").partition("}")[0] for part in item.path.split("/") if part.startswith("{")]
     writes = {method.value.lower(): _build_write_operation(item, method) for method in item.methods}
     return {
@@ -250,7 +251,7 @@ def _read_responses(item: PathItem) -> JSONObject:
 
 
 def _build_read_response(item: PathItem, status: str, text: str, headers: Iterable[str] = ()) -> JSONObject:
-    """Return the response that shows what is at a path; a document may be elsewhere (R157)."""
+    """Return the response to GET of a path; for a document it may be a redirect (R157)."""
     if item.document is None:
         return {status: response(text, *headers, json=_build_entity_schema(item))}
     beside = {name: {"schema": TEXT} for name in _list_header_names(item.document, settable=False)}
@@ -331,7 +332,7 @@ def _build_write_response(item: PathItem, method: Method) -> JSONObject:
 
 
 def _add_created_response(item: PathItem, ok_response: JSONObject) -> JSONObject:
-    """The same with what a creation adds (R151, R152); the Registry is never created."""
+    """Return the responses of a write that may create an entity (R151, R152). The Registry is never created."""
     if item.kind is Kind.REGISTRY:
         return {"200": ok_response}
     added = {name: header(name) for name in ("Location", "Content-Location")}
@@ -346,7 +347,8 @@ def _list_flags(item: PathItem, names: Iterable[str]) -> Iterator[JSONObject]:
 
 
 def _list_header_names(type: ResourceType, *, settable: bool) -> Iterator[str]:
-    """Scalar attributes beside a document (R158, R162); the entries of maps have names that nobody knows before."""
+    """Return the headers for scalar attributes of a document (R158, R162). Map entries are left out: their names are
+    unknown."""
     excluded = (type.singular, f"{type.singular}base64", *_UNSETTABLE)
     sets = (type.attributes,) if settable else (type.attributes, type.resourceattributes)
     for name, attribute in ((name, attribute) for attributes in sets for name, attribute in attributes.items()):

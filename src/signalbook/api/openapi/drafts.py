@@ -25,7 +25,7 @@ from signalbook.model import Model
 from signalbook.values import JSONObject
 
 _PATH_PARAMETERS: Final = ("group", "name", "version")
-"""What stands in a path for its ids, in their order."""
+"""The names of the ids in paths, in their order."""
 _IDS: Final[JSONObject] = {"type": "array", "uniqueItems": True, "items": {"type": "string", "minLength": 1}}
 _NUMBER_LIST: Final[JSONObject] = {"type": "array", "items": {"type": "integer", "minimum": 1}}
 _GROUP: Final = "Draft.Group"
@@ -127,7 +127,8 @@ def _list_parameters(mount: str, template: str) -> Iterator[JSONObject]:
 
 
 def _build_read_response(mount: str, template: str) -> JSONObject:
-    """Return the answer of GET: a document as it was sent, except in 0.1 of the catalog, which is always JSON."""
+    """Return the response to GET: a document as it was sent, except in API 0.1 of the catalog, which always returns
+    JSON."""
     depth = template.count("{}")
     listed = template.rpartition("/")[2] != "{}" and "uri" not in [
         parameter["name"] for parameter in _list_parameters(mount, template)

@@ -47,7 +47,7 @@ _PUBLISHED: Final = {
     "ReportedViolation": "Violation",
     "ReportedExample": "Example",
 }
-"""Names in the document, where those of the classes are others."""
+"""The names of schemas in the document that differ from the names of their classes."""
 _POSITIVE: Final[JSONObject] = {"type": "integer", "minimum": 1}
 _BATCH_TYPE: Final = "application/cloudevents-batch+json"
 _VERDICT, _EVENT = "Verdict", "Event"
@@ -367,7 +367,7 @@ def search_schemas() -> JSONObject:
 
 
 def _build_trial_schema(impact: JSONObject, dependent: JSONObject) -> JSONObject:
-    """Return the answer of ``POST /impact``: the same, with the outcome for each dependent."""
+    """Return the response of ``POST /impact``: that of GET, with the outcome for each dependent."""
     effect: JSONObject = {
         "outcome": {"enum": ["breaks", "holds", "unknown"]},
         "rule": {"enum": list(RULES)},

@@ -42,7 +42,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A named value: an attribute, a key of a map, or an item of an array, with what the model says about it."""
+    """A named value: an attribute, a key of a map, or an item of an array, with the model's description of it."""
 
     name: str
     value: Shown
@@ -52,7 +52,7 @@ class Member:
 
 @dataclass(kw_only=True)
 class AttributeValues:
-    """Shows the values of one page, as long as there is room. ``root`` is the URL of the registry."""
+    """Builds the shown values of one page, as long as there is room. ``root`` is the URL of the registry."""
 
     model: Model
     root: str
@@ -61,7 +61,7 @@ class AttributeValues:
     def members(
         self, values: JSONObject, definitions: Mapping[str, Attribute], leave_out: Iterable[str]
     ) -> tuple[Member, ...]:
-        """The attributes of an entity in the order they come in."""
+        """Return the attributes of an entity as members, in the given order."""
         out = frozenset(leave_out)
         return tuple(
             self._render_member(name, value, definitions.get(name)) for name, value in values.items() if name not in out
@@ -87,7 +87,8 @@ class AttributeValues:
                 return Shown(kind="text", text=dump_json(value).decode())
 
     def link(self, reference: str) -> str | None:
-        """The page of the entity that a reference names, below ``/ui``; None if it names none of this registry."""
+        """Return the path below ``/ui`` of the page of the referenced entity; None if it is no entity of
+        this registry."""
         path = reference.removeprefix(self.root).removeprefix("#").removesuffix("$details")
         try:
             xid = Xid.parse(path)
@@ -148,7 +149,7 @@ class AttributeValues:
 
 
 def moment(text: str) -> Shown:
-    """A timestamp as people read it, to the minute in UTC; ``href`` is it in full."""
+    """Return a timestamp for people, to the minute in UTC; its ``href`` is the complete timestamp."""
     day, _, time = text.partition("T")
     return Shown(kind="time", text=f"{day} {time[:5]}" if time.endswith("Z") else text, href=text)
 

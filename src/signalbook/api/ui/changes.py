@@ -30,7 +30,7 @@ _EARLIER: Final = (("a week earlier", timedelta(days=7)), ("a month earlier", ti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeDay:
-    """The changes of one day (UTC), which is ``id``, as 2026-11-24, or in words."""
+    """The changes of one day (UTC). ``id`` is the day as 2026-11-24; the title shows it in words."""
 
     id: str
     title: str
@@ -80,7 +80,7 @@ def page(view: View, request: UIRequest) -> Page:
 
 
 def _group_by_day(lines: Sequence[ChangeLine]) -> list[ChangeDay]:
-    """Lines by their days, which they need not say any more."""
+    """Group lines by day, so that the lines need not repeat the day."""
     days = []
     for day, some in groupby(lines, lambda line: line.when.href[:10]):
         title = f"{date.fromisoformat(day):%A, %d %B %Y}"

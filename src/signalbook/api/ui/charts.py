@@ -14,12 +14,12 @@ HEIGHT: Final = 100
 _WIDEST: Final = 24.0
 _GAP: Final = 0.2
 _LOWEST: Final = 1.5
-"""Height of what is little: it has to be seen that it is not nothing."""
+"""The minimum height of a bar, so that a small number does not look like zero."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A rectangle. ``kind`` is what it counts, ``title`` its words."""
+    """A rectangle of a chart. ``kind`` is the kind of things that it counts, ``title`` its tooltip text."""
 
     kind: str
     title: str
@@ -31,7 +31,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A place of the axis: its ``label``, and the number of each kind."""
+    """A column of a chart: its ``label`` on the axis, and the number for each kind."""
 
     label: str
     values: tuple[float, ...]
@@ -39,7 +39,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Bars, the value that the highest of them has in words, and what is at the two ends of the axis."""
+    """A chart: its bars, the value of the highest bar as text, and the labels at both ends of the axis."""
 
     title: str
     kinds: tuple[tuple[str, str], ...]

@@ -34,7 +34,7 @@ _WORK_SECONDS: Final = 3.0
 _MAX_DIFFERENCES: Final = 50
 _MAX_REASON_CHARS: Final = 1000
 _MAX_SIDE_CHARS: Final = 300
-"""Characters of one side of a difference."""
+"""The maximum characters shown for one side of a difference."""
 _DIFFERING: Final = 200
 _MAX_COMPARED_CHARS: Final = 300_000
 _MAX_LINES: Final = 1500
@@ -47,7 +47,7 @@ _SIDES: Final = "sides"
 _OWN_ATTRIBUTES: Final = frozenset(
     {*("self", "shortself", "xid", "versionid", "epoch", "isdefault", "createdat", "modifiedat"), "ancestorid"}
 )
-"""Attributes that differ between any two Versions."""
+"""Attributes that differ between any two Versions, so they are not compared."""
 _QUESTIONS: Final[Mapping[Direction, str]] = {
     "backward": "Can readers of “{new}” read what was written with “{old}”?",
     "forward": "Can readers of “{old}” read what is written with “{new}”?",
@@ -77,7 +77,8 @@ class VersionSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferenceLine:
-    """A difference that prevents readers of one from reading the other, with both sides ``old`` and ``new``."""
+    """A difference that prevents a reader with one Version from reading data of the other; ``old`` and ``new`` are both
+    sides."""
 
     path: str
     rule: str
@@ -88,7 +89,8 @@ class DifferenceLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The answer in one ``direction``: yes, no, or not known, with the reasons; ``more`` were found than are shown."""
+    """The verdict on reading data in one ``direction``: yes, no, or unknown, with reasons. ``more`` counts reasons not
+    shown."""
 
     direction: str
     question: str
@@ -100,7 +102,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeDifference:
-    """An attribute, or a part of one, that the two do not have alike; None where one has none."""
+    """An attribute, or a part of one, that differs between the two Versions; a side is None if it lacks the
+    attribute."""
 
     path: str
     old: Shown | None
@@ -117,7 +120,7 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffPair:
-    """Lines side by side, None where one side has none; ``kind`` is kept, changed, or gap, which says where it is."""
+    """Two lines side by side, None if a side has no line. ``kind`` is kept, changed, or gap."""
 
     kind: str
     old: str | None
@@ -126,13 +129,13 @@ class DiffPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextDiff:
-    """The difference of two texts. ``note`` tells what was not compared, or why there is nothing to see."""
+    """The difference of two texts. ``note`` says what was not compared, or why nothing is shown."""
 
     lines: tuple[DiffLine, ...]
     note: str = ""
 
     def pairs(self) -> tuple[DiffPair, ...]:
-        """The same side by side: what went beside what came in its place."""
+        """Return the lines side by side: removed lines next to the lines that replaced them."""
         return tuple(_build_pairs(self.lines))
 
 
@@ -152,7 +155,8 @@ def _build_pairs(lines: Iterable[DiffLine]) -> Iterator[DiffPair]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonContent:
-    """The whole page. ``pairs`` are the text side by side, if asked for; ``other_view`` is the other way."""
+    """The content of the page. ``pairs`` is the text side by side, if requested; ``other_view`` links to the other
+    view."""
 
     resource: str
     old: VersionSide
@@ -176,7 +180,7 @@ class _Side:
 
 
 def page(view: View, request: UIRequest) -> Page:
-    """The page of two Versions of a Resource. Raises ``bad_request`` and ``not_found``."""
+    """Return the page that compares two Versions of a Resource. Raises ``bad_request`` and ``not_found``."""
     of = _read_resource(view, request)
     ids = _read_ids(view, request, of)
     old, new = (_load_side(view, request, of / "versions" / versionid) for versionid in ids)
@@ -229,7 +233,7 @@ def _read_resource(view: View, request: UIRequest) -> Xid:
 
 
 def _read_ids(view: View, request: UIRequest, of: Xid) -> tuple[str, str]:
-    """Return the two that are asked for; without them the default one and what it came from."""
+    """Return the ids of the two requested Versions; by default the default Version and its ancestor."""
     old, new = request.query.get("old", ""), request.query.get("new", "")
     new = new or str(view.render_entity(of, ViewOptions()).get("versionid", ""))
     try:
@@ -246,7 +250,7 @@ def _build_error(request: UIRequest, detail: str) -> RegistryError:
 
 
 def _load_side(view: View, request: UIRequest, xid: Xid) -> _Side:
-    """Return a Version with what it says of a payload: its document, or the schema in a message definition."""
+    """Return a Version with its schema: its document, or the schema in a message definition."""
     attributes = view.render_entity(xid, ViewOptions(base_url=request.base_url))
     schema = load_schema(view, xid)
     contenttype = str(attributes.get("contenttype", ""))
@@ -328,7 +332,7 @@ def _load_schema_text(view: View, request: UIRequest, side: _Side) -> SchemaText
 
 
 def _select_comparable(view: View, side: _Side) -> JSONObject:
-    """Return the attributes of a Version that say something about it alone."""
+    """Return the attributes of a Version that are worth comparing, without those that always differ."""
     kind = view.model.groups[side.xid.group_type].resources[side.xid.resource_type]
     derived = {f"{kind.singular}{suffix}" for suffix in ("id", "base64")} | (
         {kind.singular} if kind.hasdocument else set()
@@ -337,7 +341,7 @@ def _select_comparable(view: View, side: _Side) -> JSONObject:
 
 
 def find_differences(old: JSONObject, new: JSONObject, *above: str) -> Iterator[tuple[str, JSON, JSON]]:
-    """Yield the places where two objects differ, by the names on the way, with what each has there."""
+    """Yield (path, old value, new value) for each difference of two objects. ``above`` are the names of the parents."""
     for name in dict.fromkeys((*old, *new)):
         mine, other = old.get(name), new.get(name)
         if mine == other and (name in old) == (name in new):
@@ -354,7 +358,7 @@ def _render_attribute(values: AttributeValues, path: str, old: JSON, new: JSON) 
 
 
 def _compare_texts(old: _Side, new: _Side) -> TextDiff | None:
-    """Return the documents as text, None where one has none."""
+    """Return the difference of the documents as text, or None if one Version has no document."""
     if old.content is None or new.content is None:
         return None
     if old.content == new.content:
@@ -373,7 +377,8 @@ def _decode_readable(side: _Side, content: bytes) -> str:
 
 
 def build_text_diff(old: str, new: str) -> TextDiff:
-    """Return the lines that went and came, with some around them; of long texts the beginnings are compared."""
+    """Return the removed and added lines, with some unchanged lines around them. Only the beginnings of long texts are
+    compared."""
     mine, other = _split_lines(old), _split_lines(new)
     cut = (
         len(old) > _MAX_COMPARED_CHARS

@@ -23,7 +23,7 @@ from signalbook.work import spend
 from signalbook.xid import ROOT, Kind, Xid, XidError
 
 MOST: Final = 200
-"""Definitions that a message is held to; a group may have thousands."""
+"""The maximum number of definitions that a message is checked against; a group may have thousands."""
 MESSAGES: Final = "messages"
 _DOCUMENTED: Final = (Kind.RESOURCE, Kind.VERSION)
 
@@ -35,7 +35,7 @@ def is_message(view: View, xid: Xid) -> bool:
 
 @dataclass(kw_only=True)
 class RegistryDefinitions:
-    """Looks up definitions and schemas in a view, each once."""
+    """Looks up definitions and schemas in a view. Each is read once."""
 
     view: View
     root: str
@@ -49,12 +49,12 @@ class RegistryDefinitions:
         return self._entities[xid]
 
     def base(self, reference: str) -> Mapping[str, JSON] | None:
-        """The definition that a ``basemessage`` names."""
+        """Return the definition that a ``basemessage`` refers to."""
         xid = self.find_xid(reference)
         return None if xid is None else self.load_raw(xid)
 
     def find_xid(self, reference: str) -> Xid | None:
-        """Return the entity that a reference names, be it there or not."""
+        """Return the xid that a reference names, whether the entity exists or not."""
         text = reference.removeprefix(self.root).removeprefix("#").removesuffix("$details")
         try:
             xid = Xid.parse(text)
@@ -64,7 +64,8 @@ class RegistryDefinitions:
         return xid if is_known and xid.kind in _DOCUMENTED else None
 
     def schema(self, name: str) -> SchemaDocument | None:
-        """The document that a reference names. Raises ``TooComplex`` and ``OutOfTime``, as the work allows."""
+        """Return the document that a reference names. Raises ``TooComplex`` and ``OutOfTime`` if it exceeds the limit
+        of work."""
         xid = self.find_xid(name)
         if xid is None or self.view.model.documented_type(xid) is None:
             return None
@@ -100,7 +101,7 @@ class RegistryDefinitions:
         return content
 
     def materialised(self, xid: Xid) -> Materialised | None:
-        """A definition completed by its bases."""
+        """Return a definition completed by its bases."""
         raw = self.load_raw(xid)
         return None if raw is None else materialise(raw, self.base)
 
@@ -109,7 +110,8 @@ class RegistryDefinitions:
         return compile_definition(str(xid), materialised.definition, self.schemas(), Policy())
 
     def build_contract(self, xid: Xid) -> Contract:
-        """The definition ``xid`` with the others of its group, up to ``MOST``: what tells them apart counts, too."""
+        """Return the contract of the definition ``xid`` and up to ``MOST`` definitions of its group, because routing
+        compares them."""
         group = xid.resource.parent
         listed = self.view.list_members(group, ViewOptions(), PageRequest(limit=MOST))
         members = self.view.render_members(group, listed, ViewOptions())

@@ -1,4 +1,4 @@
-"""Documents as text with their syntax highlighted, bounded in size."""
+"""Render documents as text with syntax highlighting, limited in size."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ShownDocument:
 
 
 def render_highlighted(text: str, language: str) -> tuple[Markup, bool]:
-    """Return ``text`` as HTML, and whether that is not all of it; ``language`` is json, xml, protobuf, or empty."""
+    """Return ``text`` as HTML, and True if it was cut; ``language`` is json, xml, protobuf, or empty."""
     printable = str(escape_hidden(text))
     tokens = _tokenize(printable, language) if language and len(printable) <= _HIGHLIGHTED else None
     if tokens is not None:

@@ -61,7 +61,7 @@ _EDITED: Final = frozenset({Kind.GROUP, Kind.META, Kind.VERSION, *_NEW})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A reason why something cannot be saved. ``field`` is the id of the field concerned, if any."""
+    """A reason why a form cannot be saved. ``field`` is the id of the field concerned, if any."""
 
     title: str
     detail: str
@@ -113,7 +113,7 @@ class Editing:
         self._tokens = tokens
 
     def routes(self) -> list[Route]:
-        """The one path."""
+        """Return the routes for forms."""
         handlers = {"GET": self._show_form, "POST": self._post}
         return [Route(f"{EDIT}/{{path:any}}", FormPage(handlers, self._kernel, self._pages, needs=Action.READ))]
 
@@ -219,7 +219,7 @@ def _try(batch: Batch, posted: Posted) -> Verdict:
 
 
 def _build_refusal(error: RegistryError) -> Verdict:
-    """Return the verdict on what is wrong. Raises what is no fault of the form."""
+    """Return the verdict on an error of the form. Raises errors that are not the form's."""
     if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         raise error
     return Verdict.refused(error)
@@ -279,7 +279,7 @@ def _has(form: Form, name: str) -> bool:
 
 
 def _fill_field(field: Field, entered: Entered, *, conflict: bool) -> Field:
-    """A field with what was entered, and beside it what is stored now where that is something else."""
+    """Return a field with the entered text and, if it differs, the currently stored text."""
     if not conflict:
         return replace(field, value=format_field(entered.text(field)))
     merged_field = merge_field(field, entered)
@@ -291,7 +291,7 @@ def _fill_field(field: Field, entered: Entered, *, conflict: bool) -> Field:
 
 
 def _list_sent(entered: Entered) -> tuple[tuple[str, str], ...]:
-    """Return the hidden fields of a form that comes back as it was sent."""
+    """Return the hidden fields of a form that is shown again as it was sent."""
     return list_originals(Field(name=name, label="", value=format_field(text)) for name, text in entered.was.items())
 
 

@@ -1,4 +1,4 @@
-"""The page of any entity, whatever the model: what it is, its attributes, its document, and what it has."""
+"""The page of an entity of any type: its description, attributes, document, and members."""
 
 from __future__ import annotations
 
@@ -53,12 +53,13 @@ _OF_RESOURCES: Final = frozenset(
         *("readonly", "xref", "ancestorid"),
     }
 )
-"""The same of Resources and Versions alone: a model may have attributes of Groups with these names."""
+"""Attributes shown in the head for Resources and Versions only: in a model, Groups may have attributes with these
+names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """A fact of the registry about an entity: when, which version, how often changed."""
+    """A fact that the registry knows about an entity: a time, its version, or its number of changes."""
 
     name: str
     value: Shown
@@ -111,7 +112,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityPage:
-    """The page of an entity that has nothing beside."""
+    """The content of a page for an entity without additional sections."""
 
     entity: EntityContent
 
@@ -133,7 +134,7 @@ class EntityContent:
 
 
 def page(view: View, request: UIRequest, xid: Xid) -> Page:
-    """The page of a Group, a Resource, its meta or a Version."""
+    """Return the page of a Group, a Resource, its meta or a Version."""
     entity = build_entity_content(view, request, xid)
     return Page(
         template="entity.html", title=entity.heading.title, content=EntityPage(entity=entity), crumbs=build_crumbs(xid)
@@ -143,7 +144,7 @@ def page(view: View, request: UIRequest, xid: Xid) -> Page:
 def build_entity_content(
     view: View, request: UIRequest, xid: Xid, *, leave_out: frozenset[str] = frozenset()
 ) -> EntityContent:
-    """Return the content of an entity's page. Attributes to ``leave_out`` have sections of their own."""
+    """Return the content of an entity's page. The attributes in ``leave_out`` are shown in other sections."""
     entity = _read_entity(view, request, xid)
     values = AttributeValues(model=view.model, root=request.base_url)
     return EntityContent(
@@ -199,7 +200,7 @@ def build_title(xid: Xid, name: str = "") -> str:
 
 
 def _list_users(view: View, xid: Xid) -> Iterator[UserLink]:
-    """Yield what refers to a Group or Resource, endpoints first, because they carry messages."""
+    """Yield the entities that refer to a Group or Resource, endpoints first, because they carry messages."""
     if xid.kind not in (Kind.GROUP, Kind.RESOURCE):
         return
     user_xids = [dependent.xid for dependent in view.find_direct_dependents(xid, _MAX_USER_LINKS)]
@@ -232,7 +233,7 @@ def _list_comparisons(view: View, xid: Xid, entity: JSONObject) -> Iterator[Edit
 
 
 def _list_message_groups(view: View, values: AttributeValues, xid: Xid, entity: JSONObject) -> Iterator[UserLink]:
-    """Yield the message groups of an endpoint that are there, each with how many messages it has."""
+    """Yield the existing message groups of an endpoint, each with its number of messages."""
     references = entity.get("messagegroups")
     if xid.kind is not Kind.GROUP or xid.group_type != ENDPOINTS or not isinstance(references, list):
         return
@@ -273,7 +274,7 @@ def _list_facts(xid: Xid, entity: JSONObject, meta: JSONObject) -> Iterator[Fact
 
 
 def _list_edits(view: View, xid: Xid, meta: JSONObject) -> Iterator[Edit]:
-    """Yield the forms of an entity, if whoever looks may write it; ``meta`` is that of a Resource."""
+    """Yield links to the forms of an entity, if the caller may write it; ``meta`` is the meta of a Resource."""
     mutable = is_mutable(view.capabilities, "entities") and not (meta.get("readonly") or meta.get("xref"))
     if mutable and view.access.may(Action.UPDATE, xid.resource):
         yield from _list_changes(xid, meta)

@@ -23,7 +23,7 @@ REASONS: Final[Mapping[str, str]] = {
     "contract_unavailable": "The definition or its schema cannot be used; the violation says why.",
     "mapping_error": "The message conforms, but cannot be converted to an event, or a value does not fit its column.",
 }
-"""Why a message became a dead letter (K-44)."""
+"""The reasons why a message became a dead letter (K-44)."""
 
 WORDS: Final[Mapping[str, str]] = {
     "epoch": "The number of changes of this entity; a write with an older epoch is refused.",

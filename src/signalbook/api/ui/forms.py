@@ -31,9 +31,10 @@ from signalbook.xid import Kind, Xid, XidError, check_id
 _FIELDS: Final = 80
 _LINE: Final = 15_000
 _CODE: Final = 60_000
-"""Bytes of what a form begins with, so that its page stays small; what is longer is not edited here."""
+"""The maximum bytes of a field's original text. Longer texts cannot be edited here, so that pages stay small."""
 _ORIGINALS: Final = 40_000
-"""Bytes of a page for what a form was made from, so that a conflict can tell it; where it is more, none is kept."""
+"""The maximum bytes of original values in a page, by which a conflict can be shown. If there are more, none are
+included."""
 _WAS: Final = "was."
 _LINES: Final = {"name": "Name", "documentation": "Documentation, a URL"}
 _DEPRECATED: Final = {
@@ -50,7 +51,8 @@ _TOO_LONG: Final = "It is too long, or no text, and is not shown here"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field. ``kind`` is line, text, code, mark or choice; ``conflict`` is a change made meanwhile."""
+    """A field of a form. ``kind`` is line, text, code, mark or choice; ``conflict`` is a change made by another user
+    since."""
 
     name: str
     label: str
@@ -63,12 +65,12 @@ class Field:
 
     @property
     def id(self) -> str:
-        """The id of the field in the document."""
+        """The id of the field's HTML element."""
         return f"field-{self.name.replace('.', '-')}"
 
     @property
     def rows(self) -> int:
-        """The lines that are shown of several: many for a document, few for what has few."""
+        """The number of visible lines of the field, which depends on its text."""
         return 4 if self.kind != "code" else 18 if self.name == "document" else min(18, 5 + self.value.count("\n"))
 
 
@@ -97,7 +99,7 @@ class Entered:
 
     @classmethod
     def read(cls, body: bytes, request: HTTPRequest) -> Entered:
-        """The form in a body. Raises ``bad_request``."""
+        """Read the form in a body. Raises ``bad_request``."""
         fields = parse_form(body, request, most=_FIELDS)
         # Browsers end lines with CR LF, whatever was there.
         values = {name: text.replace("\r\n", "\n") for name, text in fields.items()}
@@ -145,12 +147,13 @@ class Form(Protocol):
         """The fields with the stored values."""
 
     def command(self, view: View, posted: Posted) -> Command | None:
-        """Raises ``RegistryError`` for what is wrong by itself."""
+        """Return the command for a submitted form, or None without a change. Raises ``RegistryError`` for invalid
+        fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributesForm:
-    """The form for attributes of a Group, a meta or a Version that people write, as far as the model has them."""
+    """The form for common attributes of a Group, a meta or a Version, as far as the model has them."""
 
     xid: Xid
     stored: JSONObject
@@ -158,7 +161,7 @@ class AttributesForm:
 
     @classmethod
     def of(cls, view: View, xid: Xid) -> AttributesForm:
-        """The form. Raises ``not_found``."""
+        """Return the form for an entity. Raises ``not_found``."""
         stored = view.render_entity(xid, ViewOptions())
         names = find_attributes(view.model, xid).active(stored)
         fields = [*_list_described_fields(stored), *_list_deprecation_fields(stored)]
@@ -171,11 +174,11 @@ class AttributesForm:
 
     @property
     def made_from(self) -> str:
-        """The epoch and time of creation: an entity that was deleted and created again is another."""
+        """The epoch and time of creation, so that an entity that was deleted and created again is noticed."""
         return f"{self.stored['epoch']} {self.stored['createdat']}"
 
     def command(self, view: View, posted: Posted) -> Command | None:  # noqa: ARG002
-        """A merge of what differs from what is stored."""
+        """Return a command that merges the changed fields, or None without a change."""
         texts = {field.name: posted.entered.text(field) for field in self.fields}
         changed = {field.name for field in self.fields if texts[field.name] != field.value}
         body: JSONObject = {
@@ -229,7 +232,7 @@ def _parse_attributes(text: str, xid: Xid, max_depth: int) -> JSONObject:
 
 
 def _build_document_body(texts: Mapping[str, str], xid: Xid, attributes: JSONObject) -> DocumentBody:
-    """Return the document in the fields for one."""
+    """Return the document in the document fields of the form."""
     if not texts["document"]:
         raise _build_error(xid, "document", "it is empty: enter the document of the new version")
     content, contenttype = texts["document"].encode("utf-8"), texts["contenttype"].strip() or None
@@ -268,7 +271,7 @@ def _build_default_version_field(view: View, xid: Xid, stored: JSONObject) -> Fi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewVersionForm:
-    """The form for a new Version, filled in with the default one."""
+    """The form for a new Version, filled in with the default Version."""
 
     resource: Xid
     made_from: str
@@ -277,7 +280,7 @@ class NewVersionForm:
 
     @classmethod
     def of(cls, view: View, xid: Xid) -> NewVersionForm:
-        """The form for a collection of Versions. Raises ``not_found``."""
+        """Return the form for a collection of Versions. Raises ``not_found``."""
         default = str(view.render_entity(xid.resource, ViewOptions())["versionid"])
         stored = view.render_entity(xid / default, ViewOptions())
         kind = view.model.resource_type(xid)
@@ -303,7 +306,7 @@ class NewVersionForm:
         return cls(resource=xid.resource, made_from=made_from, documented=kind.hasdocument, fields=tuple(fields))
 
     def command(self, view: View, posted: Posted) -> Command | None:
-        """A new Version, as a document or as attributes."""
+        """Return the command that creates a Version, as a document or as attributes."""
         texts = {field.name: restore_hidden(posted.entered.text(field)) for field in self.fields}
         body = _parse_attributes(texts["attributes"], self.resource, posted.max_depth)
         body |= {name: texts[name].strip() for name in ("versionid", "format") if texts.get(name, "").strip()}
@@ -327,12 +330,12 @@ class NewEntityForm:
 
     @property
     def made_from(self) -> str:
-        """An empty text."""
+        """The text "new", because nothing is stored yet."""
         return "new"
 
     @classmethod
     def of(cls, view: View, xid: Xid) -> NewEntityForm:
-        """The form for a collection of Groups or of Resources, empty."""
+        """Return the empty form for a collection of Groups or of Resources."""
         resource = view.model.resource_type(xid)
         kind = resource or view.model.groups[xid.group_type]
         documented = resource is not None and resource.hasdocument
@@ -359,7 +362,7 @@ class NewEntityForm:
         return cls(collection=xid, documented=documented, fields=tuple(fields))
 
     def command(self, view: View, posted: Posted) -> Command | None:
-        """Return the command that creates the entity unless it exists. Raises ``Forbidden``, too."""
+        """Return the command that creates the entity unless it exists. Raises ``RegistryError`` and ``Forbidden``."""
         texts = {field.name: restore_hidden(posted.entered.text(field)) for field in self.fields}
         xid = self._parse_xid(texts["id"].strip())
         posted.access.require(Action.CREATE, xid)
@@ -429,7 +432,7 @@ def build_form(view: View, xid: Xid) -> Form:
 
 
 def can_edit(access: Access, xid: Xid) -> bool:
-    """Return True if ``access`` allows the form of an entity, or of a new one in a collection."""
+    """Return True if ``access`` allows the form of an entity, or the form for a new entity in a collection."""
     if xid.kind in (Kind.GROUPS, Kind.RESOURCES):
         return access.is_readable(xid.owner) and access.allows_somewhere(Action.CREATE, xid)
     return access.may(Action.UPDATE, xid.resource)
@@ -452,7 +455,7 @@ class Posted:
     max_depth: int
 
     def execute(self, session: Session) -> WriteResult:
-        """Do what it says. Raises ``RegistryError`` and ``Forbidden``."""
+        """Execute the command of the form. Raises ``RegistryError`` and ``Forbidden``."""
         require_edit(self.access, self.xid)
         form = build_form(session.view, self.xid)
         if self.entered.made_from != form.made_from:

@@ -39,7 +39,7 @@ class FormToken:
 
 
 class FormTokens:
-    """Makes tokens, and knows its own."""
+    """Makes tokens for forms, and checks the tokens of submitted forms."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -66,7 +66,7 @@ class FormTokens:
             raise Denied(f"{FORGED} Open it anew.")
 
     async def key(self, purpose: bytes) -> bytes:
-        """A key of 256 bits that all servers have, for a purpose of its own."""
+        """Return a key of 256 bits for ``purpose``. It is the same on all servers of the database."""
         if self._known is None:
             self._known = bytes.fromhex(await self._kernel.write(_load_key))
         return hmac.digest(self._known, purpose, "sha256")
@@ -79,7 +79,7 @@ class FormTokens:
 
 
 def _load_key(session: Session) -> str:
-    """Return the key in the store, made when it is first asked for."""
+    """Return the key in the store. It is created at the first call."""
     key: str | None = session.transaction.settings.get(_STORE_KEY)
     if key is None:
         key = secrets.token_hex(_KEY_BYTES)
@@ -88,6 +88,6 @@ def _load_key(session: Session) -> str:
 
 
 def _read_cookie(request: HTTPRequest) -> str:
-    """Return the value that this browser has, empty if it has none."""
+    """Return the value in the browser's form cookie, or "" if there is no valid one."""
     value = FORM.of(request.scope, request.root)
     return value if _COOKIE_VALUE.fullmatch(value) else ""

@@ -18,7 +18,7 @@ _ROW: Final = 54
 _MARGIN: Final = 12
 _SWEEPS: Final = 6
 _CENTRED: Final = 900
-"""Height up to which columns are centred: of a taller one the middle would be out of sight."""
+"""The height up to which columns are centred. In a taller graph, centred boxes would be out of sight."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +32,12 @@ class GraphNode:
     title: str
     href: str = ""
     mark: str = ""
-    """A class of its own: how it looks."""
+    """An additional CSS class that changes the look of the box."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphBox:
-    """A node in its place."""
+    """A box with its position in the graph."""
 
     node: GraphNode
     x: int
@@ -46,7 +46,7 @@ class GraphBox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphCurve:
-    """An arrow: its path, and what it says."""
+    """An arrow: its path, and its label."""
 
     path: str
     title: str
@@ -54,7 +54,7 @@ class GraphCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayeredGraph:
-    """A graph that is laid out."""
+    """A graph with the positions of all its parts."""
 
     width: int
     height: int
@@ -65,7 +65,7 @@ class LayeredGraph:
 
 
 def build_layered_graph(nodes: Sequence[GraphNode], links: Collection[tuple[str, str, str]]) -> LayeredGraph:
-    """``nodes`` in their columns, and an arrow for each of ``links``: from a node, to a node, and what it says."""
+    """Return the layout of ``nodes`` in their columns, with an arrow for each of ``links``: (source, target, label)."""
     columns = _order_columns(nodes, {(source, target) for source, target, _ in links})
     tallest = max(len(column) for column in columns)
     height = tallest * _ROW - (_ROW - BOX_HEIGHT) + 2 * _MARGIN

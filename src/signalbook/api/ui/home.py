@@ -1,4 +1,4 @@
-"""The first page: what this registry is, what is in it, what changed last, and where to go."""
+"""The first page: a description of the registry, its contents, the latest changes, and links to other pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_NAME_CHARS: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTypeCount:
-    """A Group type: how many Groups there are, and what they have."""
+    """A Group type with its number of Groups, and the numbers of their members."""
 
     plural: str
     singular: str
@@ -60,7 +60,7 @@ class HomeContent:
 
 
 def page(view: View, request: UIRequest) -> Page:
-    """The page of the Registry."""
+    """Return the page of the Registry."""
     registry = view.render_entity(ROOT, ViewOptions(base_url=request.base_url))
     values = AttributeValues(model=view.model, root=request.base_url)
     name = str(registry.get("name") or registry["registryid"])[:200]
@@ -115,7 +115,7 @@ def build_change_lines(view: View, records: Sequence[Record]) -> tuple[ChangeLin
 
 
 def _find_stored_xid(xid: Xid) -> Xid:
-    """Return the xid of the stored entity: that of the Resource for a meta."""
+    """Return the xid of the stored entity: for a meta, the xid of its Resource."""
     return xid.resource if xid.kind is Kind.META else xid
 
 

@@ -1,4 +1,4 @@
-"""What depends on an entity, and whom a change of it concerns; of a schema, a form to try a change of it."""
+"""The dependents of an entity and everybody a change affects; for a schema also a form to try a change."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAX_FORM_BYTES: Final = 1 << 20
 """The size of a form. Percent-encoded text is up to three times as long."""
 _FIELDS: Final = 10
 _MAX_LINES: Final = 300
-"""Dependents, pipelines, subscriptions; the JSON has all."""
+"""The maximum number of dependents, pipelines and subscriptions on the page. The JSON lists all."""
 _FILLED: Final = 60_000
 _MAX_CELL_CHARS: Final = 300
 _FINDINGS: Final = 5
@@ -45,7 +45,7 @@ _OUTCOME_WORDS: Final = {"breaks": "breaks", "holds": "holds", "unknown": "not k
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DependentLine:
-    """A dependent, why it is one, and what becomes of it, if a change is tried."""
+    """A dependent, the reason for the dependency, and the outcome for it if a change is tried."""
 
     xid: str
     relation: str
@@ -58,7 +58,8 @@ class DependentLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcernedLine:
-    """A pipeline or a subscription with the entities that it has to do with; ``more`` are not named."""
+    """An affected pipeline or subscription with the entities that it uses; ``more`` is the number of entities not
+    listed."""
 
     name: str
     href: str
@@ -95,7 +96,8 @@ class TrialForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImpactContent:
-    """The whole page; ``form`` is None for what has no documents, ``tried`` before anything was tried."""
+    """The content of the page. ``form`` is None for entities without documents, ``tried`` is None before anything was
+    tried."""
 
     xid: str
     json: str
@@ -118,7 +120,7 @@ class ImpactPages:
         self._tokens = tokens
 
     def routes(self) -> list[Route]:
-        """The one path. POST changes nothing: a document is too long for a URL."""
+        """Return the routes. The form uses POST although nothing changes, because a document is too long for a URL."""
         handlers = {"GET": self._show, "POST": self._try}
         page = FormPage(handlers, self._kernel, self._pages, needs=Action.READ)
         return [Route(f"{PATH}{IMPACT}/{{path:any}}", page)]
@@ -152,7 +154,7 @@ class ImpactPages:
         return await self._page(request, xid, filled, trial)
 
     def _load_form(self, request: HTTPRequest) -> tuple[Xid, TrialForm | None]:
-        """Return the entity of the page, with the form as it begins."""
+        """Return the entity of the page, with the initial values of the form."""
         access: Access = request.access
         access.require(Action.READ, ROOT)
         with self._kernel.engine.reading(access) as view:

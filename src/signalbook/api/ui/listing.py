@@ -1,4 +1,4 @@
-"""Collections, a page at a time: filtered by text or label, sorted, by the engine's positions."""
+"""Pages of collections: filtered by text or label, sorted, with the engine's cursors."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from signalbook.values import JSON, JSONObject, format_timestamp
 from signalbook.xid import Kind, Xid
 
 ENDPOINTS: Final = "endpoints"
-"""Groups whose messages may be those of message groups, in the default model."""
+"""The Group type whose messages may be those of message groups, in the default model."""
 PAGE: Final = 50
 MOST_SORTED: Final = 20_000
-"""Members of a collection that may be sorted: each page of it reads all of them."""
+"""The maximum number of members of a collection that can be sorted, since each page has to read all of them."""
 _LONGEST_QUERY: Final = 200
 _LINE: Final = 240
 _WORD: Final = 40
 _CHIPS: Final = 4
 _HISTORY: Final = 25
 _WORD_ATTRIBUTES: Final = ("envelope", "protocol", "format", "dataschemaformat", "usage")
-"""Attributes of one word that tell members apart, shown as a column where the model has them."""
+"""Short attributes that distinguish members. Each is shown as a column if the model has it."""
 _SORTS: Final = {
     Kind.GROUPS: (("", "by id"), ("name", "by name"), ("modifiedat=desc", "newest change first")),
     Kind.RESOURCES: (("", "by id"), ("name", "by name"), ("modifiedat=desc", "newest change first")),
@@ -44,7 +44,7 @@ _SORTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """A label of an entity; ``href`` lists those of its collection that have it too."""
+    """A label of an entity. ``href`` lists the members of the collection with the same label."""
 
     name: str
     value: str
@@ -74,7 +74,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A way to sort."""
+    """A sort order that the reader can choose."""
 
     value: str
     text: str
@@ -124,7 +124,7 @@ class Listing:
 
 
 def page(view: View, request: UIRequest, xid: Xid) -> Page:
-    """The page of a collection."""
+    """Return the page of a collection."""
     content = _build_listing(view, request, xid)
     return Page(template="listing.html", title=content.plural, content=content, crumbs=build_crumbs(xid))
 
@@ -148,7 +148,7 @@ class _Selection:
         )
 
     def scope(self, xid: Xid) -> list[JSON]:
-        """Return what a cursor is bound to."""
+        """Return the values that a cursor is valid for."""
         return ["ui", str(xid), self.text, self.label, self.sort]
 
     def query(self) -> Iterator[tuple[str, str]]:
@@ -183,7 +183,7 @@ def _build_listing(view: View, request: UIRequest, xid: Xid) -> Listing:
 
 
 def find_creatable(view: View, collection: Xid, singular: str) -> str:
-    """Return what the form of a collection of Groups or Resources creates, empty without the right."""
+    """Return the kind of entity that the form of a collection creates, or "" without the right to create one."""
     if collection.kind is Kind.VERSIONS or not is_mutable(view.capabilities, "entities"):
         return ""
     return singular if view.access.allows_somewhere(Action.CREATE, collection) else ""
@@ -236,7 +236,7 @@ def _render_listing(model: Model, xid: Xid, rows: list[JSONObject], total: int) 
 
 
 def find_member_type(model: Model, collection: Xid) -> GroupType | ResourceType:
-    """Return the type of the members of a collection; of Versions that of their Resource."""
+    """Return the type of the members of a collection; for Versions the type of their Resource."""
     group = model.groups[collection.group_type]
     return group.resources[collection.resource_type] if collection.resource_type else group
 
@@ -271,7 +271,8 @@ def _format_word(value: JSON) -> str:
 
 
 def _count(xid: Xid, number: int, member: JSONObject) -> str:
-    """Return the number of members. An endpoint without messages of its own has those of message groups."""
+    """Return the number of members as text. An endpoint without own messages shows the messages of its
+    message groups."""
     through = member.get("messagegroups")
     if number or xid.group_type != ENDPOINTS or not isinstance(through, list) or not through:
         return str(number)
@@ -297,7 +298,7 @@ def build_labels(label_values: JSONObject, collection: Xid, most: int) -> tuple[
 
 
 def _build_filter(xid: Xid, model: Model, selection: _Selection) -> Filter | None:
-    """Return a filter for members with the label, whose id, name or description contains the text; None for neither."""
+    """Return a filter by label, and by text in id, name or description; None if neither is requested."""
     if not (selection.text or selection.label):
         return None
     name, _, value = selection.label.partition("=")

@@ -61,7 +61,7 @@ _LOG: Final = logging.getLogger("signalbook.access")
 _MOST_BYTES: Final = 8192
 _FIELDS: Final = 5
 _PARAMETERS: Final = 1 << 13
-"""Characters of the query that an issuer answers with."""
+"""The maximum characters of the query in an issuer's response."""
 _MOST_RULES: Final = 50
 _MOST_GROUPS: Final = 200
 _ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+", re.ASCII)
@@ -71,7 +71,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginContent:
-    """The ways to log in. ``problem`` is why the last one failed, ``unneeded`` why there is none at all."""
+    """The ways to log in. ``problem`` says why the last login failed, ``unneeded`` why nobody needs to log in."""
 
     issuer: str
     tokens: bool
@@ -84,7 +84,7 @@ class LoginContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleContent:
-    """A rule about whoever reads the page: what it is for, and where."""
+    """A rule that gives rights to the reader: its role or actions in ``what``, and its patterns in ``on``."""
 
     what: str
     on: tuple[str, ...]
@@ -127,7 +127,7 @@ class LoginPages:
         self._taken = kernel.settings.login != "off"
 
     def routes(self) -> list[Route]:
-        """The paths and their handlers; without logins the page of who one is alone."""
+        """Return the routes of the pages. If logins are off, only the identity page is available."""
         page = partial(FormPage, kernel=self._kernel, pages=self._pages)
         identity_routes = [Route(IDENTITY, page({"GET": self._show_identity}))]
         if not self._taken:
@@ -143,7 +143,7 @@ class LoginPages:
         ]
 
     def _limit(self, handler: Handler) -> Handler:
-        """A handler for everybody, who is held to the limits of his address."""
+        """Wrap a handler for public pages, so that requests count against the limits of their address."""
 
         async def respond(request: HTTPRequest) -> Sendable:
             self._kernel.admission.admit_visitor(request.scope)
@@ -152,8 +152,9 @@ class LoginPages:
         return respond
 
     async def _run_at_issuer(self, request: HTTPRequest, work: Callable[[], T]) -> T:
-        """Ask the issuer, in a turn of this address: whatever comes from there, threads are left for others."""
-        # No earlier failure refuses it: whether a code is right only the issuer knows.
+        """Run ``work``, which queries the issuer, in a turn of the client's address, so that other addresses get
+        threads, too."""
+        # Earlier failures do not refuse this request: only the issuer can tell whether a code is valid.
         turn = await self._kernel.admission.turn(request.scope)
         try:
             return await self._kernel.issuers.read(work)
@@ -162,7 +163,7 @@ class LoginPages:
                 turn.release()
 
     async def _show_form(self, request: HTTPRequest) -> Response:
-        """The ways there are to log in."""
+        """Return the page with the ways to log in."""
         return await self._show_ways(request, back=_check_back(request.query.get("back", "")))
 
     async def _with_token(self, request: HTTPRequest) -> Response:
@@ -208,7 +209,7 @@ class LoginPages:
         return _build_redirect(where, ATTEMPT.set(sealed, request.root, seconds=ATTEMPT_SECONDS))
 
     async def _receive_callback(self, request: HTTPRequest) -> Response:
-        """Receive the issuer's answer."""
+        """Handle the issuer's response, with which the browser comes back."""
         self._check(request)
         self._check_issuer(request)
         if len(request.scope["query_string"]) > _PARAMETERS:
@@ -243,7 +244,8 @@ class LoginPages:
         return who
 
     async def _show_failure(self, request: HTTPRequest, error: LoginFailed | Unauthenticated, back: str) -> Response:
-        """The ways to log in again, and why it came to nothing. A login is answered once."""
+        """Return the page with the ways to log in, and the reason of the failure. A failed login cannot be
+        continued."""
         wrong = error if isinstance(error, Unauthenticated) else Unauthenticated(str(error))
         self._record_refusal(wrong, request)
         response = await self._show_ways(request, back=back, problem=f"Not logged in: {error}.", error=wrong)
@@ -252,7 +254,7 @@ class LoginPages:
         return replace(response, headers=(*response.headers, ATTEMPT.removed(request.root)))
 
     async def _begin_session(self, request: HTTPRequest, who: LoggedIn, back: str) -> Response:
-        """A new session, never one that this browser had before; to where its user wanted to go."""
+        """Begin a new session, end the browser's former session, and redirect to the page that the user wanted."""
         old, origin = SESSION.of(request.scope, request.root), self._kernel.admission.origin(request.scope)
 
         def begin(session: Session) -> tuple[StoredSession, str, list[AuditEntry]]:
@@ -270,7 +272,8 @@ class LoginPages:
         return _build_redirect(f"{request.root}{back}", *cookies)
 
     async def _log_out(self, request: HTTPRequest) -> Response:
-        """End the session of this browser, or all of its user, and that at the issuer if it can be ended from here."""
+        """End the session of this browser, or all sessions of its user. If possible, also end the session at the
+        issuer."""
         fields = parse_form(await request.body(_MOST_BYTES), request, most=_FIELDS)
         await self._tokens.require(fields.get("token", ""), request, LOGOUT)
         identity, secret = request.access.identity, SESSION.of(request.scope, request.root)
@@ -295,7 +298,7 @@ class LoginPages:
         return _build_redirect(where, SESSION.removed(request.root))
 
     async def _find_issuer_logout(self, hint: str, back: str) -> str:
-        """Return where the issuer ends its own session, or "" if it does not, or does not answer."""
+        """Return the URL at which the issuer ends its own session, or "" if it has none or does not respond."""
         if not self._client.issuer:
             return ""
         try:
@@ -367,7 +370,8 @@ class LoginPages:
         error: Unauthenticated | None = None,
         status: int = HTTPStatus.OK,
     ) -> Response:
-        """The page with the ways there are; ``error`` is what credentials were refused for."""
+        """Return the page with the ways to log in. ``error`` is the reason why credentials were refused, if
+        they were."""
         token, unneeded = await self._tokens.token(request, LOGIN), await self._explain_unneeded(request)
         content = LoginContent(
             issuer="" if unneeded else self._client.issuer,
@@ -406,7 +410,7 @@ class LoginPages:
             raise RegistryError("not_found", subject=request.path, detail="nobody logs in at an issuer here")
 
     def _record_refusal(self, error: Unauthenticated, request: HTTPRequest) -> None:
-        """Count and record a login that failed."""
+        """Count a failed login in the metrics, and record it in the audit log."""
         # What everybody may ask for has rights that are nobody's.
         scope = {name: value for name, value in request.scope.items() if name != "access"}
         self._kernel.admission.record_refusal(error, scope)
@@ -433,7 +437,8 @@ def _build_redirect(where: str, *cookies: tuple[str, str]) -> Response:
 
 
 def _allow_form_action(url: str) -> Iterable[tuple[str, str]]:
-    """Yield the policy of a page whose form ends up at ``url``: browsers hold redirects of forms to it, too."""
+    """Yield the security policy of a page whose form redirects to ``url``, since browsers apply the policy to
+    redirects."""
     parts = urlsplit(url)
     origin = f"{parts.scheme}://{parts.netloc}"
     if _ORIGIN.fullmatch(origin):
@@ -441,7 +446,8 @@ def _allow_form_action(url: str) -> Iterable[tuple[str, str]]:
 
 
 def _list_rules(policy: Policy | None, access: Access) -> Iterable[RuleContent]:
-    """Yield the rules that give whoever asks something. Those that deny name what he is not to know of."""
+    """Yield the rules that give rights to the caller. Rules that deny are left out: they name entities hidden from the
+    caller."""
     numbers = [] if policy is None else policy.find_rules_about(access.identity)
     for number in numbers[:_MOST_RULES]:
         assert policy is not None

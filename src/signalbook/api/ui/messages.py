@@ -44,7 +44,8 @@ _SECTION_ATTRIBUTES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyRow:
-    """A property. ``how`` is fixed, template or any; ``origin`` is the page of the base that states it, if any."""
+    """A property. ``how`` is fixed, template or any; ``origin`` is the page of the base that states the property, if
+    any."""
 
     name: str
     how: str
@@ -79,7 +80,7 @@ class PayloadContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageContent:
-    """A whole page: ``entity`` as that of any entity, and what only messages have."""
+    """The content of the page: ``entity`` is the content that all entities have, the rest is only for messages."""
 
     entity: EntityContent
     bases: tuple[str, ...]
@@ -91,7 +92,7 @@ class MessageContent:
 
 
 def page(view: View, request: UIRequest, xid: Xid) -> Page:
-    """The page of a message definition, or of one Version of it."""
+    """Return the page of a message definition, or of one Version of it."""
     definitions = RegistryDefinitions(view=view, root=request.base_url)
     entity = build_entity_content(view, request, xid, leave_out=_SECTION_ATTRIBUTES)
     materialised = definitions.materialised(xid)
@@ -149,7 +150,7 @@ def _list_tables(materialised: Materialised, definitions: RegistryDefinitions, x
 def _list_layers(
     materialised: Materialised, definitions: RegistryDefinitions, xid: Xid
 ) -> Iterator[tuple[str, JSONObject]]:
-    """Yield the definition itself, as "", and its bases by their references, each as it says by itself."""
+    """Yield the definition, with the reference "", and each of its bases with its reference, not merged with others."""
     own_definition = definitions.load_raw(xid)
     yield "", normalise(own_definition or {})[0]
     for reference in materialised.chain:
@@ -230,7 +231,8 @@ def _build_payload_and_samples(
 
 
 def _find_kafka_endpoint(view: View, xid: Xid, protocol: str) -> KafkaEndpoint | None:
-    """Return the first endpoint for Kafka by which a message is sent: the one that it is in, or one with its group."""
+    """Return the first Kafka endpoint that sends a message: the endpoint that contains it, or one with its message
+    group."""
     if protocol not in ("", KAFKA):
         return None
     user_xids = [dependent.xid for dependent in view.find_direct_dependents(xid.resource, _USERS)]
@@ -267,7 +269,7 @@ def _build_payload(
 
 
 def _explain_missing_schema(payload: PayloadContent | None, definitions: RegistryDefinitions) -> PayloadContent | None:
-    """Say why there is no schema if the definition names a cross reference that shows nothing."""
+    """Return a text that says why there is no schema if the definition names a dangling cross reference."""
     xid = None if payload is None else definitions.find_xid(payload.schema)
     text = "" if xid is None else explain_dangling_xref(definitions.view, xid)
     return replace(payload, missing=(text,)) if payload is not None and text else payload

@@ -65,10 +65,10 @@ SECURITY: Final[tuple[Header, ...]] = (
     ("Referrer-Policy", "same-origin"),
     ("Cross-Origin-Opener-Policy", "same-origin"),
 )
-"""Nothing runs but the scripts of this package, whatever somebody wrote into an attribute or stored as a document."""
+"""Only the scripts of this package may run, so that stored attributes and documents cannot run any."""
 _VARY: Final[Header] = ("Vary", "Cookie")
 _WHO: Final = '<span class="who"></span>'
-"""Where the layout says who reads a page. No text of anybody becomes an element."""
+"""The place in the layout for the reader's name. Stored texts are escaped, so they never become this element."""
 _MAX_NAME_CHARS: Final = 40
 _BACK: Final = 1000
 _MOST_PRINCIPALS: Final = 50
@@ -91,14 +91,14 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crumb:
-    """A step of the way to a page. ``href`` is below ``/ui``, None for no link."""
+    """A step of the path to a page. ``href`` is below ``/ui``, None if the step is no link."""
 
     text: str
     href: str | None = None
 
 
 def build_crumbs(xid: Xid, *below: str) -> tuple[Crumb, ...]:
-    """Return the way to the page of ``xid``, or to one ``below`` it; the last step is no link."""
+    """Return the path to the page of ``xid``, or to a page ``below`` it; the last step is no link."""
     steps = [Crumb(text="Registry", href="")]
     steps += [Crumb(text=part, href=str(Xid(xid.parts[: end + 1]))) for end, part in enumerate(xid.parts)]
     steps += [Crumb(text=text) for text in below]
@@ -107,7 +107,7 @@ def build_crumbs(xid: Xid, *below: str) -> tuple[Crumb, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The values for a template: ``content`` of the page, ``title`` of the window."""
+    """A page: the template's name and values, ``content`` of the page, and ``title`` of the window."""
 
     template: str
     title: str
@@ -134,7 +134,7 @@ class UIRequest:
         return self.path
 
     def prepare(self) -> None:
-        """There is no body."""
+        """Do nothing, because the request has no body."""
 
 
 def escape_hidden(value: object) -> object:
@@ -145,7 +145,7 @@ def escape_hidden(value: object) -> object:
 
 
 def restore_hidden(text: str) -> str:
-    """Restore the text that ``escape_hidden`` changed, because fields of forms show it, too."""
+    """Undo ``escape_hidden`` in ``text``, because fields of forms show escaped texts, too."""
     return _CODE_POINT.sub(_restore_character, text)
 
 
@@ -207,7 +207,8 @@ class Pages:
         return Response(status=page.status, headers=(content, *security, _VARY, *headers), body=body)
 
     def add_reader(self, response: Response, scope: Scope) -> Response:
-        """A page that may have been made for others with the same rights, for who asks: it says who that is."""
+        """Return a cached page with the name of its reader added. The page may have been made for others with the same
+        rights."""
         access: Access | None = scope.get("access")
         if access is not None and access.unrestricted:
             return response
@@ -231,7 +232,7 @@ class Pages:
         return Markup('<span class="who"><a href="{}">Log in</a></span>').format(link)
 
     def failed(self, response: Response, error: Exception, scope: Scope) -> Response:
-        """The error of an API, which is JSON, as a page: with the same status, headers and words."""
+        """Return a page for the JSON error of an API, with the same status, headers and texts."""
         root = base_url(scope, self.settings)
         body: JSONObject = msgspec.json.decode(response.body)
         content = ErrorContent.of(body, response.status)
@@ -327,7 +328,7 @@ class _Personal(Endpoint):
     _pages: Pages
 
     def completed(self, response: Sendable, scope: Scope) -> Sendable:
-        """A page for who asks, which no cache keeps once he has said who he is."""
+        """Return the page with the reader's name. No cache stores it if the reader is logged in."""
         if isinstance(response, Response):
             response = self._pages.add_reader(response, scope)
         return forbid_caching(response) if _is_known(scope) else super().completed(response, scope)
@@ -338,7 +339,7 @@ class _Personal(Endpoint):
         return challenges if self.kernel.settings.login == "off" else remove_basic(challenges)
 
     def failed(self, error: Exception, scope: Scope) -> Response:
-        """An error as a page."""
+        """Return an error as a page."""
         return self._pages.failed(super().failed(error, scope), error, scope)
 
 
@@ -353,7 +354,7 @@ def _is_known(scope: Scope) -> bool:
 
 
 class ReadPage(_Personal, EntityAPI[UIRequest]):
-    """Serves what one function makes of the registry, from memory until something is committed."""
+    """An endpoint whose page is made by one function from the registry, and cached until a change is committed."""
 
     writes: ClassVar[frozenset[str]] = frozenset()
 
@@ -388,22 +389,22 @@ class ReadPage(_Personal, EntityAPI[UIRequest]):
         return build_options_response(_READS)
 
     def read(self, view: View, request: UIRequest) -> Response:
-        """The page."""
+        """Return the page."""
         return self._pages.build_response(self._page(view, request), request.base_url)
 
     def write(self, session: Session, request: UIRequest) -> Response:  # noqa: ARG002
-        """Never: no method is among ``writes``."""
+        """Never called, because ``writes`` is empty."""
         raise NotAllowed(subject=request.subject, allow=_READS, action=request.method)
 
     async def respond(self, scope: Scope, receive: Receive) -> Sendable:
-        """The page, or that the browser has it; what it was shown before its user logged in is another one."""
+        """Return the page, or 304. Pages from before and after a login have different tags."""
         if _is_known(scope):
             scope["headers"] = [header for header in scope["headers"] if header[0] != b"if-none-match"]
         return await super().respond(scope, receive)
 
 
 class FormPage(_Personal, PathEndpoint):
-    """A path with handlers of its own, for what asks or changes more than the registry; its errors are pages."""
+    """An endpoint with its own handlers, for pages that read or change more than the registry. Errors are pages."""
 
     def __init__(
         self,

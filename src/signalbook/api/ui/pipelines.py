@@ -1,6 +1,6 @@
-"""What pipelines reported of their batches: how many messages landed, what was wrong with the others, who obeys what.
+"""Pages about the reports of pipelines: landed messages, violations, and compliance with definitions.
 
-Reports are no part of the registry, so these pages are made anew each time, of a bounded number of reports.
+Reports are not part of the registry, so these pages are not cached. They use a limited number of reports.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ PIPELINES: Final = "/-/pipelines"
 _PAGE_LINES: Final = 50
 _BATCHES: Final = 100
 _SIZE: Final = 8 * 1024 * 1024
-"""Characters of reports that a page is made of."""
+"""The maximum characters of reports for one page."""
 _SEARCHED: Final = 100
-"""Pipelines whose newest reports are looked at for one definition."""
+"""The number of pipelines whose newest reports are searched for one definition."""
 _VIOLATIONS: Final = 20
 _REASONS: Final = 20
 _DEFINITIONS: Final = 50
@@ -48,7 +48,8 @@ _ENDS: Final = (("landed", "landed"), ("dead", "dead letters"), ("dropped", "dro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineLine:
-    """A pipeline by its newest batch; with a definition asked for, what of that landed and was rejected in it."""
+    """A pipeline with its newest batch. For one definition, it shows the landed and rejected messages of that
+    definition."""
 
     name: str
     href: str
@@ -63,7 +64,7 @@ class PipelineLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelinesContent:
-    """Pipelines by name; ``of`` is the definition that is asked for, ``looked`` how many were looked at for it."""
+    """Pipelines by name. ``of`` is the requested definition, ``looked`` the number of pipelines searched for it."""
 
     lines: tuple[PipelineLine, ...]
     of: str
@@ -73,7 +74,7 @@ class PipelinesContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionLine:
-    """How well a definition is kept. ``href`` is its page if it exists."""
+    """The compliance with one definition. ``href`` is the definition's page if it exists."""
 
     xid: str
     href: str
@@ -113,7 +114,7 @@ class BatchLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineContent:
-    """A pipeline: its batches in charts and a table, the newest first; what was wrong; which definition is obeyed."""
+    """A pipeline: its batches in charts and a table, the newest first, its violations, and compliance by definition."""
 
     name: str
     batches: tuple[BatchLine, ...]
@@ -128,7 +129,7 @@ class PipelineContent:
 
 
 class PipelinePages:
-    """``/ui/-/pipelines`` and the page of each; for who may see reports, as at ``/pipelines``."""
+    """``/ui/-/pipelines`` and the page of each pipeline, for callers that can read reports, as at ``/pipelines``."""
 
     def __init__(self, kernel: Kernel, pages: Pages, stored: PipelineReports) -> None:
         self._kernel = kernel
@@ -136,7 +137,7 @@ class PipelinePages:
         self._stored = stored
 
     def routes(self) -> list[Route]:
-        """The paths and their handlers."""
+        """Return the routes of the pages."""
         table = {f"{PATH}{PIPELINES}": self._list, f"{PATH}{PIPELINES}/{{name}}": self._show}
         return [
             Route(path, FormPage({"GET": handler}, self._kernel, self._pages, needs=Action.REPORT))
@@ -232,7 +233,7 @@ def _parse_xids(names: Iterable[str]) -> Collection[Xid]:
 
 
 def _check_name(after: str) -> str:
-    """The name behind which a page begins. Raises ``bad_request``."""
+    """Return the name after which a page begins. Raises ``bad_request``."""
     try:
         return check_id(after) if after else ""
     except XidError as error:
@@ -282,7 +283,7 @@ def _find_time(finished: str, stored: ReportingPipeline | StoredReport) -> Shown
 
 
 def _format_share(part: int, whole: int) -> str:
-    """Return a share in percent; what is little does not become nothing."""
+    """Return a share in percent. A small share is never shown as zero."""
     if not part or not whole:
         return "0 %"
     percent = 100 * part / whole
@@ -290,7 +291,7 @@ def _format_share(part: int, whole: int) -> str:
 
 
 def _format_duration(seconds: float | None) -> str:
-    """Return seconds in the largest unit that there is more than one of."""
+    """Return seconds as text in the largest unit of which there is more than one."""
     if seconds is None:
         return ""
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
@@ -359,7 +360,7 @@ def _list_definitions(reports: Sequence[BatchReport]) -> list[DefinitionLine]:
 
 
 def _count_reasons(reports: Sequence[BatchReport]) -> tuple[tuple[str, str], ...]:
-    """Return dead letters by reason over all batches, those of no definition among them."""
+    """Return the number of dead letters by reason over all batches, including those without a definition."""
     count = sum((Counter(report.reasons) for report in reports), Counter[str]())
     return tuple((reason[:_MAX_CELL_CHARS], format_number(letters)) for reason, letters in count.most_common(_REASONS))
 

@@ -1,4 +1,4 @@
-"""What refers to what around an entity: as a graph, and as a table that says the same."""
+"""The relations around an entity, as a graph and as a table with the same content."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from signalbook.xid import Kind, Xid
 RELATIONS: Final = "/-/relations"
 _STEPS: Final = 4
 _MAX_MARKUP_CHARS: Final = 150_000
-"""Characters of a page that the graph and the table may have together."""
+"""The maximum characters that the graph and the table may have together."""
 _OF_ENTITY: Final = 900
 _OF_LINK: Final = 350
 _LABEL: Final = 22
@@ -36,7 +36,7 @@ _MAX_CELL_CHARS: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelatedLink:
-    """A link of a line: of which kind, to what; ``href`` is its page if it has one."""
+    """A relation of a line: its kind and its target. ``href`` is the target's page if there is one."""
 
     kind: str
     text: str
@@ -45,7 +45,7 @@ class RelatedLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelatedLine:
-    """An entity with where it stands, what it is, and what it refers to."""
+    """An entity with its place, its type, and its relations."""
 
     text: str
     href: str
@@ -87,7 +87,7 @@ def find_entity(view: View, text: str) -> Xid:
 
 
 def page(view: View, request: UIRequest) -> Page:
-    """The page of what is around an entity. Raises ``bad_request`` and ``not_found``."""
+    """Return the page of the relations around an entity. Raises ``bad_request`` and ``not_found``."""
     xid = find_entity(view, request.path.removeprefix(RELATIONS))
     steps = _read_steps(request)
     entity_relations = find_relations(view, xid, request.base_url, steps)
@@ -134,7 +134,7 @@ def _build_relations_content(model: Model, entity_relations: Relations, steps: i
 
 
 def _take_fitting(entity_relations: Relations) -> list[RelatedEntity]:
-    """The nearest ones, as many as a page has room for."""
+    """Return the nearest entities, as many as a page has room for."""
     targets = {entity.id: 0 for entity in entity_relations.entities}
     for relation in entity_relations.relations:
         targets[relation.source] += _OF_LINK + 2 * min(len(relation.target), _MAX_CELL_CHARS)

@@ -47,7 +47,7 @@ OTHERS: Final[dict[str, PageFunction]] = {
     changes.CHANGES: changes.page,
     searching.SEARCH: searching.page,
 }
-"""Pages that read the registry and are none of one entity, by their paths."""
+"""The pages that read the registry but belong to no single entity, by their paths."""
 
 
 def routes(
@@ -86,7 +86,7 @@ def page_of(view: View, target: Xid) -> Callable[[View, UIRequest, Xid], Page]:
 
 
 def registry_page(view: View, request: UIRequest) -> Page:
-    """The page of the Registry, of an entity or of a collection. Raises ``not_found`` and ``malformed_id``."""
+    """Return the page of the Registry, of an entity or of a collection. Raises ``not_found`` and ``malformed_id``."""
     path = parse_path(request.path)
     check_path(path, view.model)
     target = path.target

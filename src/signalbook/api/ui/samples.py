@@ -60,7 +60,7 @@ _OPEN: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleForm:
-    """The sample in one form: ``id`` is that of its element, ``title`` what it is called."""
+    """The sample in one form: ``id`` is the id of its HTML element, ``title`` its heading."""
 
     id: str
     title: str
@@ -69,7 +69,7 @@ class SampleForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaEndpoint:
-    """The topic and servers of the endpoint ``xid``, empty where it states none."""
+    """The topic and servers of the endpoint ``xid``, empty if it states none."""
 
     xid: Xid
     topic: str = ""
@@ -77,7 +77,7 @@ class KafkaEndpoint:
 
     @classmethod
     def of(cls, xid: Xid, options: Mapping[str, JSON]) -> KafkaEndpoint:
-        """Read the ``protocoloptions`` of an endpoint, which may be anything."""
+        """Read the ``protocoloptions`` of an endpoint, which may have any content."""
         topic, places = options.get("topic"), options.get("endpoints")
         place = places[0] if isinstance(places, list) and places and isinstance(places[0], dict) else {}
         stated_servers = place.get("bootstrap.servers")
@@ -112,7 +112,7 @@ def build_sample(definition: CompiledDefinition) -> Samples:
 def build_samples(
     definition: CompiledDefinition, tree: SchemaNode | None, endpoint: KafkaEndpoint | None = None
 ) -> Samples:
-    """A sample message of ``definition``, whose payload ``tree`` describes, sent to ``endpoint`` if it is for Kafka."""
+    """Return a sample message of ``definition`` with a payload for ``tree``; for Kafka also for ``endpoint``."""
     data = UNSET if tree is None else sample(tree)
     params = required_inputs(definition)
     context = {param.name: param.name for param in params if param.source == "template"}
@@ -177,7 +177,7 @@ def _list_forms(outbound: Outbound, endpoint: KafkaEndpoint | None) -> Iterator[
 
 
 def _encode_for_protocol(protocol: str, outbound: Outbound) -> Message | None:
-    """Return the message as a protocol carries it, None where it cannot."""
+    """Return the message as a protocol carries it, or None if the protocol cannot carry it."""
     binding: Binding | None = find_binding(protocol)
     if binding is None:
         return None

@@ -1,4 +1,4 @@
-"""The page of a Resource or Version with a document: what the document describes as a tree of fields, and its text."""
+"""The page of a Resource or Version with a document: the fields that the document describes as a tree, and its text."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from signalbook.work import OutOfTime, TooComplex, Work
 from signalbook.xid import Xid
 
 STEPS: Final = 2 * 1024 * 1024
-"""Bytes of schemas that are read while somebody waits for a page."""
+"""The bytes of schemas that may be read for one page."""
 TREE_BYTES: Final = 80_000
-"""Bytes of a page that a tree takes at most."""
+"""The maximum bytes of a tree in a page."""
 _MAX_NODE_CHARS: Final = 400
 _MOST_FINDINGS: Final = 20
 _MOST_TYPES: Final = 50
@@ -42,14 +42,15 @@ class FieldsContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaContent:
-    """A whole page: ``entity`` as that of any entity; ``fields`` is None where no format says what is in a document."""
+    """The content of the page. ``entity`` is the content that all entities have; ``fields`` is None for unknown
+    formats."""
 
     entity: EntityContent
     fields: FieldsContent | None
 
 
 def page(view: View, request: UIRequest, xid: Xid) -> Page:
-    """The page of a Resource or Version that may have a document."""
+    """Return the page of a Resource or Version that may have a document."""
     entity = build_entity_content(view, request, xid)
     room = TREE_BYTES
     if entity.document is not None:
@@ -108,7 +109,7 @@ def _build_tree(schema: object) -> SchemaNode | None:
 
 
 def take_fitting(node: SchemaNode, room: list[int]) -> SchemaNode:
-    """Return as much of a tree as ``room`` (bytes of a page) allows, and take it from that."""
+    """Return as much of a tree as fits into ``room`` (bytes of a page), and subtract its size from ``room``."""
     texts = (node.name, node.type, node.description, *(text for pair in node.constraints for text in pair))
     room[0] -= _NODE_BYTES + sum(len(escape(text[:_MAX_NODE_CHARS])) for text in texts)
     members = []

@@ -1,4 +1,4 @@
-"""The page of a search: hits with why they matched, and facets to narrow it by."""
+"""The page of a search: results with the reason for each match, and facets to narrow the search."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SnippetLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HitRow:
-    """A found entity."""
+    """A search result."""
 
     xid: str
     id: str
@@ -53,7 +53,7 @@ class HitRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FacetValue:
-    """A value to narrow the search by, or to take away again if it is ``chosen``; ``count`` may not be known."""
+    """A value that narrows the search, or removes the restriction if it is ``chosen``; ``count`` may be unknown."""
 
     text: str
     count: int | None
@@ -63,7 +63,7 @@ class FacetValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchContent:
-    """A page of hits; ``wrong`` is what is wrong with the query. Without a query nothing is looked for."""
+    """A page of results. ``wrong`` is the error of the query. Without a query nothing is searched."""
 
     text: str
     wrong: str = ""

@@ -43,11 +43,11 @@ POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'"
 )
 MAX_INDEX: Final = 4_000_000
-"""Bytes of the search index: what does not fit is left out, the descriptions of fields first."""
+"""The maximum bytes of the search index. If it is larger, texts are left out, descriptions of fields first."""
 ROOT_URL: Final = "https://registry.invalid"
-"""Stands for the URL of the registry, which a site does not know."""
+"""A placeholder for the URL of the registry, which a site does not know."""
 _LEFT_OUT: Final = ("", "descriptions of fields", "fields, texts but names")
-"""What the index lacks where there is no room for all, by level."""
+"""The parts that are left out of an index that would be too large, by level."""
 _SEARCH: Final = "-/search/index.html"
 _INDEX: Final = "-/index.js"
 _DESCRIPTION: Final = 160
@@ -55,13 +55,13 @@ _LINK: Final = re.compile(r' (href|src|action)="([^"]*)"')
 _OWN_NAMES: Final = frozenset({"index.html", "index.json", "document.txt"})
 _TIME_ATTRIBUTES: Final = ("createdat", "modifiedat")
 _RELATED: Final = (Kind.GROUP, Kind.RESOURCE)
-"""What has pages of relations and of dependents: Versions have those of their Resource."""
+"""The kinds of entities with pages of relations and dependents. Versions link to the pages of their Resource."""
 PageOfEntity = EntityPage | MessageContent | SchemaContent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteFile:
-    """A file of the site: where in it, and all it holds."""
+    """A file of the site: its path in the site, and its content."""
 
     path: PurePosixPath
     content: bytes
@@ -69,7 +69,7 @@ class SiteFile:
 
 @dataclass(kw_only=True)
 class SiteSummary:
-    """The content of a site: ``pages``, ``entities`` that can be searched, and those in the index."""
+    """The content of a site: its number of ``pages``, of searchable ``entities``, and of entities in the index."""
 
     pages: int = 0
     entities: int = 0
@@ -127,7 +127,7 @@ class _Builder:
         self._related: set[Xid] = set()
 
     def files(self) -> Iterator[SiteFile]:
-        """Assets, pages, entities as JSON, their documents, the index of the search."""
+        """Yield the assets, pages, entities as JSON, their documents, and the search index."""
         xids = list(self._list_entities(ROOT))
         for xid in xids:
             self._files[str(xid) if xid.parts else ""] = _page_name(xid)
@@ -160,7 +160,7 @@ class _Builder:
                 yield from self._list_entities(below / name)
 
     def _compare(self, xid: Xid, versions: JSONObject) -> None:
-        """Choose which Versions of a Resource are compared: each with its ancestor and with the default one."""
+        """Choose which Versions of a Resource are compared: each with its ancestor and with the default Version."""
         default = next((name for name, version in versions.items() if version.get("isdefault")), None)
         for name, version in versions.items():
             ancestor = str(version.get("ancestorid", name))
@@ -170,7 +170,8 @@ class _Builder:
             self._add(xid, (name, str(default)), name, "-default.html")
 
     def _add(self, xid: Xid, pair: tuple[str, str], owner: str, name: str) -> None:
-        """Compare two Versions of a Resource on a page beside that of one of them, unless they are already."""
+        """Add a comparison of two Versions to the pages of the Version ``owner`` as file ``name``, unless it exists
+        already."""
         if pair[0] != pair[1] and (str(xid), *pair) not in self._compared:
             version = xid / "versions" / owner
             self._compared[str(xid), *pair] = _replace_file_name(_page_name(version), name)
@@ -196,7 +197,7 @@ class _Builder:
             yield from self._build_comparisons(xid)
 
     def _build_collection_pages(self, xid: Xid) -> Iterator[SiteFile]:
-        """Yield the pages of a collection, each with links to the one before and the one behind it."""
+        """Yield the pages of a collection, each with links to the previous and the next page."""
         name, number, cursor = _page_name(xid), 1, ""
         while True:
             page = listing.page(self._view, self._request(str(xid), cursor=cursor), xid)
@@ -214,7 +215,7 @@ class _Builder:
             number, cursor = number + 1, parse_qs(urlsplit(following).query)["cursor"][0]
 
     def _build_document_file(self, xid: Xid) -> Iterator[SiteFile]:
-        """Yield the document of a Version, as text whatever it is: nothing of it is to run in the pages' origin."""
+        """Yield the document of a Version as a plain text file, so that no script in it runs in the pages' origin."""
         if self._view.model.documented_type(xid) is None:
             return
         document = self._view.load_document(xid, ViewOptions())
@@ -236,13 +237,13 @@ class _Builder:
         return RelationsPage(page=page, content=page.content)
 
     def _build_related_pages(self, xid: Xid, around: RelationsPage) -> Iterator[SiteFile]:
-        """Yield the pages of what is around an entity, and of what depends on it."""
+        """Yield the pages of the relations and the dependents of an entity."""
         self._related.add(xid)
         yield self._build_file(self._files[f"{RELATIONS}{xid}"], around.page)
         yield self._build_file(self._files[f"{IMPACT}{xid}"], build_dependents_page(self._view, xid))
 
     def _build_comparisons(self, xid: Xid) -> Iterator[SiteFile]:
-        """Yield the comparisons of a Version: with its ancestor, and with the default one."""
+        """Yield the comparisons of a Version: with its ancestor, and with the default Version."""
         of = str(xid.resource)
         for old, new in self._pairs.get(xid, ()):
             page = comparison.page(self._view, self._request(comparison.PATH, of=of, old=old, new=new))
@@ -349,7 +350,8 @@ class _Builder:
         return content
 
     def _list_index_entries(self, level: int) -> Iterator[list[JSON]]:
-        """File, id, name, type, group, description, deprecated; words of names, fields and other texts."""
+        """Yield index entries: file, id, name, type, group, description, deprecated; words of names, fields and other
+        texts."""
         for candidate, texts in self._view.list_indexed():
             xid = Xid.parse(candidate.xid)
             shown_xid = xid if xid.kind is not Kind.VERSION else xid.resource
@@ -378,7 +380,7 @@ def _add_relations_link(content: PageOfEntity, *, related: bool) -> PageOfEntity
 
 
 def _take_fitting(entries: Iterator[list[JSON]]) -> tuple[list[bytes], int]:
-    """The first of them that have room in the index, as JSON, and how many have not."""
+    """Return the first entries that fit into the index, as JSON, and the number of entries that do not fit."""
     lines: list[bytes] = []
     room, more = MAX_INDEX, 0
     for text in map(dump_json, entries):

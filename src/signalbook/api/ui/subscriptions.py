@@ -1,4 +1,4 @@
-"""Who is notified of changes and how that goes, and where copies come from. Never a secret."""
+"""The page of subscriptions: their deliveries, and the registries that are copied from. It shows no secrets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PEERS: Final = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionLine:
-    """A subscription: what it wants, where that goes, and how the deliveries are. ``href`` is it as JSON."""
+    """A subscription: its filter, its sink, and the state of its deliveries. ``href`` is its JSON."""
 
     id: str
     href: str
@@ -47,7 +47,7 @@ class SubscriptionLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerLine:
-    """A registry that is copied from or to: how much was done, or what keeps it from going on."""
+    """A registry that is copied from or to: its progress, or its error."""
 
     url: str
     direction: str
@@ -58,7 +58,7 @@ class PeerLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionsContent:
-    """Subscriptions in the order they were made in, and ``peers``, for who may list everything."""
+    """Subscriptions in order of creation, and ``peers`` for callers that may list everything."""
 
     lines: tuple[SubscriptionLine, ...]
     peers: tuple[PeerLine, ...]
@@ -66,7 +66,7 @@ class SubscriptionsContent:
 
 
 class SubscriptionPages:
-    """``/ui/-/subscriptions``; for who may subscribe, who sees his own alone unless he administers the registry."""
+    """``/ui/-/subscriptions``, for callers that may subscribe. They see their own subscriptions, administrators all."""
 
     def __init__(
         self, kernel: Kernel, pages: Pages, stored: SubscriptionStore, replication: Callable[[], JSONObject]
@@ -77,7 +77,7 @@ class SubscriptionPages:
         self._replication = replication
 
     def routes(self) -> list[Route]:
-        """The one path."""
+        """Return the routes of the page."""
         handlers = {"GET": self._list}
         endpoint = FormPage(handlers, self._kernel, self._pages, needs=Action.SUBSCRIBE)
         return [Route(f"{PATH}{SUBSCRIPTIONS}", endpoint)]
@@ -120,7 +120,7 @@ def _build_line(entry: ShownSubscription) -> SubscriptionLine:
 
 
 def _hide_secrets(sink: str) -> str:
-    """Return a sink without what may be a secret: who logs in there, and what is asked for."""
+    """Return a sink without parts that may be secret: credentials and query."""
     try:
         parts = urlsplit(sink)
         host = parts.netloc.rpartition("@")[2]

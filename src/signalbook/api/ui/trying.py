@@ -1,4 +1,4 @@
-"""Trying a message: what somebody pastes is matched, decoded and validated as the pipeline does; nothing is kept."""
+"""Try a message: a pasted message is matched, decoded and validated as in the pipeline. Nothing is stored."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from signalbook.xid import ROOT, Xid
 TRY: Final = f"{PATH}/-/try"
 _MOST_BYTES: Final = 256 * 1024
 _MAX_FORM_BYTES: Final = 4 * _MOST_BYTES
-"""The size of a form. Percent-encoded text is up to three times as long."""
+"""The maximum size of a form. Percent-encoded text is up to three times as long as the text."""
 _MOST_OUTCOMES: Final = 20
 _MOST_FINDINGS: Final = 50
 _MAX_DATA_CHARS: Final = 8_000
@@ -69,7 +69,7 @@ class OutcomeContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TryContent:
-    """The form as it was filled in, and what came of it; ``outcomes`` is None before anything was tried."""
+    """The form as it was filled in, and its outcomes; ``outcomes`` is None before anything was tried."""
 
     xid: str
     name: str
@@ -96,7 +96,7 @@ class Attempt:
 
     @classmethod
     def read(cls, body: bytes, request: HTTPRequest) -> Attempt:
-        """The form in a body. Raises ``bad_request``."""
+        """Read the form in a body. Raises ``bad_request``."""
         fields = parse_form(body, request, most=_FIELDS)
         attempt = cls(
             # Browsers end lines with CR LF, whatever was pasted.
@@ -126,7 +126,7 @@ class Attempt:
 
 
 class Trying:
-    """``/ui/-/try`` in front of the path of a message definition: the form, and what comes of it."""
+    """``/ui/-/try`` in front of the path of a message definition: the form, and the outcome."""
 
     def __init__(self, kernel: Kernel, pages: Pages, tokens: FormTokens) -> None:
         self._kernel = kernel
@@ -134,7 +134,7 @@ class Trying:
         self._tokens = tokens
 
     def routes(self) -> list[Route]:
-        """The one path. POST changes nothing: a message is too long for a URL."""
+        """Return the routes. The form uses POST although nothing changes, because a message is too long for a URL."""
         handlers = {"GET": self._show_form, "POST": self._try}
         return [Route(f"{TRY}/{{path:any}}", FormPage(handlers, self._kernel, self._pages, needs=Action.READ))]
 
@@ -221,7 +221,7 @@ def _list_outcomes(definitions: RegistryDefinitions, xid: Xid, attempt: Attempt)
 
 
 def _check_payload(definitions: RegistryDefinitions, xid: Xid, message: Message) -> OutcomeContent:
-    """Check a payload by the schema of the one definition, whatever message it would be in."""
+    """Check a payload against the schema of the definition, without matching the message."""
     materialised = definitions.materialised(xid)
     assert materialised is not None, "the page is of a definition that is there"
     try:

@@ -1,4 +1,4 @@
-"""One request to the xRegistry API as a value: its path, flags, headers and body, and the command it stands for.
+"""A request to the xRegistry API as a value: its path, flags, headers and body, and the command it represents.
 
 Specification: core/http.md "Registry HTTP APIs", "HTTP Header Values" (R158-R168), "Request Flags / Query Parameters".
 """
@@ -39,10 +39,10 @@ _ONCE: Final = ("cursor", "epoch", "limit", "setdefaultversionid", "sort", "spec
 _TEXT_FLAGS: Final = ("cursor", "limit", "setdefaultversionid", "sort", "specversion")
 _PAGING: Final = ("cursor", "limit")
 HEADER_PREFIX: Final = "xregistry-"
-"""What the header names start with, in lower case."""
+"""The prefix of header names for attributes, in lower case."""
 _FORM: Final = "application/x-www-form-urlencoded"
 NULL: Final = "null"
-"""The value that deletes an attribute (R162)."""
+"""The header value that deletes an attribute (R162)."""
 _NAVIGATION: Final = frozenset({"metaurl", "versionsurl", "versionscount"})
 NEVER_HEADERS: Final = frozenset({"meta", "versions", "contenttype"})
 _INTEGER: Final = re.compile(r"-?[0-9]{1,40}", re.ASCII)
@@ -53,10 +53,12 @@ _ALWAYS_JSON: Final = frozenset({Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryPath:
-    """A request path. ``name`` is one of ``NAMES`` or empty; then ``target`` is an entity or a collection.
+    """A request path. If ``name`` is empty, ``target`` is an entity or a collection; otherwise ``name`` is one of
+    ``NAMES``.
 
-    ``text`` is the path in errors; ``details`` tells whether it ended in ``$details``. ``short`` is the storage key at
-    the beginning of a short path; its entity is unknown before the registry is read.
+    ``text`` is the path as errors quote it. ``details`` is True if the path ended in ``$details``. ``short`` is the
+    storage key at the beginning of a short path, or None; the entity of a short path is unknown until the registry is
+    read.
     """
 
     text: str
@@ -66,16 +68,16 @@ class RegistryPath:
     details: bool = False
 
     def type(self, model: Model) -> ResourceType | None:
-        """The Resource type of a Resource or Version path whose type has documents, else None."""
+        """Return the Resource type of a Resource or Version path if the type has documents, else None."""
         return model.documented_type(self.target)
 
     @property
     def capability(self) -> str:
-        """The name in the capability ``available`` that lets what is here be changed."""
+        """The name in the capability ``available`` that makes the entity or document of this path changeable."""
         return self.name or "entities"
 
     def methods(self, model: Model) -> tuple[str, ...]:
-        """Return the methods of the path, with HEAD and OPTIONS wherever there is GET (R134, R138)."""
+        """Return the methods of the path. HEAD and OPTIONS are added to every path with GET (R134, R138)."""
         methods = NAMES[self.name] if self.name else ("GET", *(m.value for m in METHODS[self.target.kind]))
         if self.type(model) is not None and not self.details:
             methods = tuple(method for method in methods if method != "PATCH")
@@ -83,7 +85,7 @@ class RegistryPath:
 
 
 def path_text(raw: str) -> str:
-    """A path, percent-encoded as sent, as errors quote it."""
+    """Return a percent-encoded path as errors quote it."""
     return "/" + "/".join(_decode_parts(raw))
 
 
@@ -93,12 +95,12 @@ def _decode_parts(raw: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def parse_path(raw: str) -> RegistryPath:
-    """Read a path below the registry root, percent-encoded as sent; trailing slashes do not count.
+    """Parse a path below the registry root, percent-encoded as sent. Trailing slashes are ignored.
 
-    Raises ``api_not_found`` for a shape that does not exist and ``bad_details`` for a misplaced ``$details`` (R155).
+    Raises ``api_not_found`` for a path of an unknown shape and ``bad_details`` for a misplaced ``$details`` (R155).
     """
     text, parts = path_text(raw), _decode_parts(raw)
-    # These names come before Group types: a model may not define one of them.
+    # These names take precedence over Group types: a model may not define a Group type with such a name.
     if parts and parts[0] in NAMES:
         if len(parts) > 1:
             raise RegistryError("api_not_found", subject=text)
@@ -116,7 +118,8 @@ def parse_path(raw: str) -> RegistryPath:
 
 
 def check_path(path: RegistryPath, model: Model) -> None:
-    """The path's types exist, else ``not_found`` (GAP 14), and its ids are ids, else ``malformed_id`` (R25)."""
+    """Raise ``not_found`` if a type in the path does not exist (GAP 14), and ``malformed_id`` for an
+    invalid id (R25)."""
     target = path.target
     if target.parts and model.group_type(target) is None:
         detail = _format_unknown(f'there is no Group type "{target.group_type}"', model.groups)
@@ -147,9 +150,9 @@ def explain_missing_entity(target: Xid, view: View) -> str:
 
 
 def explain_dangling_xref(view: View, xid: Xid) -> str:
-    """Return a sentence on why a Resource shows nothing, or "" unless it is a dangling cross reference.
+    """Return a sentence on why a Resource shows nothing, or "" if it is not a dangling cross reference.
 
-    The sentence is the same for a target that is missing and for one that is hidden from the caller.
+    The sentence is the same whether the target is missing or hidden from the caller.
     """
     target, kind = view.find_dangling_xref(xid), view.model.resource_type(xid)
     if target is None or kind is None:
@@ -164,15 +167,15 @@ def _format_unknown(problem: str, names: Collection[str]) -> str:
 
 
 def _is_nested(parts: tuple[str, ...]) -> bool:
-    """Return True if the parts after a Resource are its meta, its Versions or one of these."""
+    """Return True if the parts after a Resource lead to its meta, its Versions or a Version."""
     return parts[4:] == ("meta",) or parts[4] == "versions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryFlags:
-    """The flags of one request as sent; None is absence. Parameters that are no flags are not here (R136).
+    """The flags of one request as sent; None means absent. Unknown parameters are ignored (R136).
 
-    ``limit`` and ``cursor`` are no flags, but ask for a page (R286).
+    ``limit`` and ``cursor`` are not flags of the specification's flag list; they request a page (R286).
     """
 
     binary: bool = False
@@ -189,7 +192,7 @@ class QueryFlags:
     specversion: str | None = None
 
     def supported(self, capabilities: JSONObject) -> QueryFlags:
-        """Return these flags without those that are switched off, which are ignored (R119)."""
+        """Return these flags without those that the capabilities switch off, which are ignored (R119)."""
         if self is NOTHING:
             return self
         on = (*capabilities["flags"], *(_PAGING if capabilities.get("pagination") else ()))
@@ -197,7 +200,7 @@ class QueryFlags:
         return replace(self, **off) if off else self
 
     def for_write(self, capabilities: JSONObject, target: Xid) -> commands.Flags:
-        """The flags of a command. Raises ``bad_ignore`` (R204)."""
+        """Return the flags of a write command. Raises ``bad_ignore`` (R204)."""
         ignore: frozenset[str] = frozenset()
         if self.ignore is not None:
             ignore = resolve_ignore(capabilities, self.ignore, target)
@@ -209,9 +212,9 @@ _NO_FLAGS: Final = {name: getattr(NOTHING, name) for name in QueryFlags.__datacl
 
 
 def parse_flags(query: bytes, *, subject: str) -> QueryFlags:
-    """Read a query string.
+    """Parse a query string.
 
-    Raises ``bad_request`` for one that cannot be read and ``bad_flag`` for a single-valued flag that is repeated.
+    Raises ``bad_request`` if it cannot be parsed, and ``bad_flag`` if a single-valued flag is repeated.
     """
     if not query:
         return NOTHING
@@ -236,7 +239,8 @@ def parse_flags(query: bytes, *, subject: str) -> QueryFlags:
 
 
 def check_specversion(requested: str | None, supported: Collection[str], *, subject: str) -> None:
-    """The server speaks the version asked for, but for its patch number (R180), else ``unsupported_specversion``."""
+    """Raise ``unsupported_specversion`` unless the server supports the requested version, ignoring its patch number
+    (R180)."""
     if requested is None or any(is_same_specversion(requested, version) for version in supported):
         return
     listed = ", ".join(supported)
@@ -244,7 +248,7 @@ def check_specversion(requested: str | None, supported: Collection[str], *, subj
 
 
 def _on(values: dict[str, list[str]], name: str) -> bool:
-    """A boolean flag is on by being there (R175); ``=false`` is what a client means by it."""
+    """Return True if a boolean flag is on: it is present (R175), and its value is not ``false``."""
     return name in values and values[name][-1].lower() != "false"
 
 
@@ -260,11 +264,11 @@ def _parse_epoch(value: str, subject: str) -> int:
 
 
 def read_headers(headers: Iterable[tuple[str, str]], type: ResourceType, *, subject: str) -> JSONObject:
-    """The attributes that a write in document form brings in ``headers`` (names in lower case).
+    """Return the attributes in ``headers`` (names in lower case) of a write in document form.
 
-    An attribute whose value is ``null`` is None; a map has exactly the keys that were sent (R163). Values take the type
-    the model gives the attribute; one that does not read as such stays text, for the check of attributes to report.
-    Raises ``header_error`` and ``extra_xregistry_header``.
+    An attribute with the value ``null`` is None. A map has exactly the keys that were sent (R163). Values are converted
+    to the type of the attribute in the model. A value that cannot be converted stays text; the check of attributes
+    reports it later. Raises ``header_error`` and ``extra_xregistry_header``.
     """
     texts: JSONObject = {}
     for header, value in headers:
@@ -290,7 +294,8 @@ def _collect(texts: JSONObject, name: str, key: str, text: str) -> None:
 
 
 def refuse_headers(headers: Iterable[tuple[str, str]], *, subject: str) -> None:
-    """Raise ``extra_xregistry_header`` if there is one in ``headers``: the body says it all (R165)."""
+    """Raise ``extra_xregistry_header`` if ``headers`` contain an attribute, because the body has all
+    attributes (R165)."""
     for header, _ in headers:
         if header.startswith(HEADER_PREFIX):
             detail = "attributes are in the body of this request"
@@ -324,7 +329,7 @@ def _convert_texts(texts: JSONObject, rules: AttributeSet) -> JSONObject:
 
 
 def _convert_text(text: str, attribute: Attribute | None) -> JSON:
-    """Return ``text`` as the attribute's type; of an unknown or ``any`` one a string (R12)."""
+    """Return ``text`` converted to the attribute's type; as a string if the type is unknown or ``any`` (R12)."""
     kind = attribute.type if attribute else "string"
     if kind == "boolean" and text in ("true", "false"):
         return text == "true"
@@ -337,9 +342,9 @@ def _convert_text(text: str, attribute: Attribute | None) -> JSON:
 
 @dataclass(frozen=True, kw_only=True)
 class RegistryRequest:
-    """A request to the API; ``raw_headers`` as ASGI gives them, ``spool`` for a response that may be large.
+    """A request to the API. ``raw_headers`` are as ASGI gives them. ``spool`` sends a response that may be large.
 
-    ``included`` is what a model in the body includes from elsewhere.
+    ``included`` are the documents that a model in the body includes from other places.
     """
 
     method: str
@@ -359,7 +364,7 @@ class RegistryRequest:
         return self.path.text
 
     def in_full(self, view: View) -> Self:
-        """The request with the path that its short one stands for. Raises ``not_found``."""
+        """Return the request with the full path for its short path. Raises ``not_found``."""
         key = self.path.short
         if key is None:
             return self
@@ -370,26 +375,26 @@ class RegistryRequest:
 
     @property
     def is_small(self) -> bool:
-        """True if the request reads one entity with nothing beneath it, which takes a few point reads."""
+        """True if the request reads one entity without nested entities, which takes a few point reads."""
         query, path = self.query, self.path
         wide = query.inline or query.collections or query.filter or path.target.is_collection
         return not wide and path.name not in ("export", "openapi.json")
 
     @property
     def is_quick(self) -> bool:
-        """True if the request is also small in bytes: a document may be as large as a body."""
+        """True if the request is small and its response is, too: a document may be as large as a request body."""
         path = self.path
         document = path.target.kind in (Kind.RESOURCE, Kind.VERSION) and not (path.details or self.query.doc)
         return self.is_small and not document
 
     @cached_property
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """Names in lower case, values with one character per byte."""
+        """The headers: names in lower case, values with one character per byte."""
         return tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in self.raw_headers)
 
     @cached_property
     def json(self) -> JSON:
-        """The decoded body, None if there is none. Raises ``parsing_data`` (R20), and ``bad_request`` for ``null``."""
+        """The decoded body; None if it is empty. Raises ``parsing_data`` (R20), and ``bad_request`` for ``null``."""
         if not self.body:
             return None
         most = self.settings.max_json_values
@@ -400,7 +405,7 @@ class RegistryRequest:
         return value
 
     def prepare(self) -> None:
-        """Do now what needs neither model nor transaction: decode a body that can only be JSON."""
+        """Decode the body if it can only be JSON. This needs neither model nor transaction."""
         if (
             self.method in WRITES
             and not self._is_delete_of_one
@@ -415,14 +420,15 @@ class RegistryRequest:
         return is_model and self.method in ("PUT", "PATCH") and b"$include" in self.body
 
     def gather(self, load: Loader) -> Self:
-        """The request with what its model includes from elsewhere; it may be waited for long."""
+        """Return the request with the documents that its model includes. Loading them with ``load`` may take long."""
         source = self.json
         if not self.path.name:
             source = source.get("modelsource") if isinstance(source, dict) else None
         return replace(self, included=gather(source, load)) if isinstance(source, dict) else self
 
     def find_document_type(self, view: View) -> ResourceType | None:
-        """The Resource type if the request speaks of a document, None if it speaks of metadata (R153, R154, R273)."""
+        """Return the Resource type if the request is about a document, or None if it is about metadata (R153, R154,
+        R273)."""
         return None if self.path.details or self.query.doc else self.path.type(view.model)
 
     def options(self, view: View, xid: Xid) -> ViewOptions:
@@ -443,7 +449,7 @@ class RegistryRequest:
         )
 
     def command(self, view: View) -> Command | ConfigCommand:
-        """The command of a write. Raises ``RegistryError`` for flags, headers or a body that cannot be read."""
+        """Return the command for a write. Raises ``RegistryError`` if flags, headers or body are invalid."""
         method, path = Method(self.method), self.path
         if path.name:
             return ConfigCommand(name=path.name, method=method, body=self.json, included=self.included)
@@ -490,7 +496,7 @@ class RegistryRequest:
 
 
 def read_request(scope: Scope, body: bytes, settings: Settings) -> RegistryRequest:
-    """The request that an ASGI scope and body make. Raises ``RegistryError`` for a path or flags that are none."""
+    """Return the request for an ASGI scope and body. Raises ``RegistryError`` for an invalid path or invalid flags."""
     path = parse_path(raw_path(scope))
     return RegistryRequest(
         method="GET" if scope["method"] == "HEAD" else scope["method"],

@@ -1,4 +1,4 @@
-"""Responses of the xRegistry API: what was read or written, as status, headers and body; and pages of collections."""
+"""Responses of the xRegistry API to reads and writes, and pages of collections."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _URI_SAFE: Final = "!#$%&'()*+,/:;=?@[]~"
 
 
 def choose_page(view: View, request: RegistryRequest) -> PageRequest:
-    """Return the requested page of a collection, or all of it by default if the setting ``page_size`` is 0.
+    """Return the requested page of a collection. Without page parameters it has ``page_size`` entries, or all if that
+    is 0.
 
     Raises ``bad_request`` for a ``limit`` that is not an unsigned 64-bit integer above 0, or a ``cursor`` of another
     collection.
@@ -57,7 +58,7 @@ def choose_page(view: View, request: RegistryRequest) -> PageRequest:
 
 
 def page_links(request: RegistryRequest, page: PageRequest, listed: ListedPage[EntityNode]) -> Iterator[Header]:
-    """``Link`` headers: to what is behind the page the next and last, to what is before the previous and first."""
+    """Yield the ``Link`` headers: next and last if entries follow the page, prev and first if entries precede it."""
     if page.limit is None or listed.total is None:
         return
     links: list[tuple[str, JSON]] = []
@@ -72,15 +73,16 @@ def page_links(request: RegistryRequest, page: PageRequest, listed: ListedPage[E
 
 
 def _encode_position(position: Position, *, backward: bool) -> JSON:
-    """Return the position of a cursor: where a page begins or, ``backward``, ends.
+    """Return the position in a cursor: where a page begins or, if ``backward``, ends.
 
-    First and last page have only that.
+    The cursors of the first and the last page have only the direction.
     """
     return [backward, position.id, position.value]
 
 
 def _page_link(request: RegistryRequest, relation: str, cursor: PageCursor) -> Header:
-    """``rel`` comes first, and no comma is in the URL: clients take headers apart by hand."""
+    """Return a ``Link`` header. ``rel`` comes first and the URL has no comma, since many clients split
+    headers by hand."""
     sent = [*_list_page_flags(request.query), ("cursor", cursor.text(_build_cursor_scope(request)))]
     query = "&".join(f"{name}={quote(value, safe='')}" if value else name for name, value in sent)
     url = f"{quote(request.base_url, safe=':/%[]')}{quote(str(request.path.target), safe='/')}?{query}"
@@ -88,12 +90,12 @@ def _page_link(request: RegistryRequest, relation: str, cursor: PageCursor) -> H
 
 
 def _build_cursor_scope(request: RegistryRequest) -> list[JSON]:
-    """Return what a cursor is bound to: the collection, and the selection and order of its members."""
+    """Return the values that a cursor is valid for: the collection, and the filter and order of its members."""
     return [str(request.path.target), request.query.filter, request.query.sort]
 
 
 def _list_page_flags(query: QueryFlags) -> Iterator[tuple[str, str]]:
-    """Yield the flags that shape a page, as they go into a URL."""
+    """Yield the flags of a page as URL parameters."""
     for name in ("binary", "doc"):
         if getattr(query, name):
             yield name, ""
@@ -114,7 +116,8 @@ def build_entity_response(
 
 
 def build_tree_response(view: View, request: RegistryRequest, options: ViewOptions) -> Response:
-    """Return an entity or collection of any size as metadata; not made at all for a client that has it already."""
+    """Return an entity or collection of any size as metadata. Return 304 without reading it if the client has it
+    already."""
     assert request.spool is not None
     xid = request.path.target
     state = (__version__, view.state(), view.model.fingerprint, view.capabilities)
@@ -134,7 +137,7 @@ def build_tree_response(view: View, request: RegistryRequest, options: ViewOptio
 def build_document_response(
     view: View, request: RegistryRequest, xid: Xid, *, status: int = 200, extra: tuple[Header, ...] = ()
 ) -> Response:
-    """Return a Resource's or Version's document, or the way to it (R156-R161)."""
+    """Return a Resource's or Version's document, or a redirect to its URL (R156-R161)."""
     document = view.load_document(xid, request.options(view, xid))
     headers = (*extra, *_list_document_headers(document, xid))
     versionid = document.attributes.get("versionid")  # what refers to nothing shows none
@@ -146,7 +149,8 @@ def build_document_response(
 
 
 def write_response(session: Session, request: RegistryRequest, result: WriteResult) -> Response:
-    """The response to a write: what GET of the same URL would show, with where new entities are (R146, R150-R152)."""
+    """Return the response to a write: the content that GET of the same URL would return, and the locations of new
+    entities (R146, R150-R152)."""
     view, path = session.view, request.path
     if request.method == "DELETE":
         return Response(status=204)
@@ -162,7 +166,7 @@ def write_response(session: Session, request: RegistryRequest, result: WriteResu
 
 
 def check_size(response: Response, request: RegistryRequest) -> Response:
-    """``response`` if it is not too large to be sent (R203)."""
+    """Return ``response``. Raise an error if it is too large to be sent (R203)."""
     _check_fitting(response.body, request)
     return response
 
@@ -176,7 +180,7 @@ def _check_fitting(content: bytes, request: RegistryRequest) -> bytes:
 
 
 def _list_locations(view: View, request: RegistryRequest, result: WriteResult) -> Iterator[Header]:
-    """Yield the location of a new entity (R151), and the Version that a write made (R152, GAP 9)."""
+    """Yield the location of a new entity (R151), and of the Version that a write created (R152, GAP 9)."""
     if result.created:
         kind = view.model.resource_type(result.target)
         details = "$details" if request.path.details and kind is not None and kind.hasdocument else ""
@@ -195,7 +199,7 @@ def _list_document_headers(document: DocumentView, xid: Xid) -> Iterator[Header]
 
 
 def write_headers(attributes: JSONObject, type: ResourceType) -> Iterator[tuple[str, str]]:
-    """The headers that show an entity's ``attributes`` beside its document (R158-R160)."""
+    """Yield the headers that show an entity's ``attributes`` along with its document (R158-R160)."""
     never = {*NEVER_HEADERS, type.singular, f"{type.singular}base64"}
     for name, value in attributes.items():
         if name in never:

@@ -62,7 +62,7 @@ _READS: Final = ("GET", "HEAD", "OPTIONS")
 
 
 class XRegistryAPI(EntityAPI[RegistryRequest]):
-    """The xRegistry API, for whatever is no other API's path."""
+    """The xRegistry API. It handles all paths that belong to no other API."""
 
     writes = WRITES
 
@@ -73,7 +73,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         self._fetching = asyncio.Semaphore(1)
 
     def routes(self) -> list[Route]:
-        """Return the routes with paths of their own: the check of writes, and discovery."""
+        """Return the routes with fixed paths: the check of writes, and discovery."""
         check = CheckEndpoint(self)
         discovery = PathEndpoint({"GET": revalidate(_list_registries)}, self.kernel, subject=DISCOVERY, public=True)
         return [Route(CHECK, check), Route(f"{CHECK}/{{path:any}}", check), *discovery.routes(DISCOVERY)]
@@ -82,23 +82,23 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         return read_request(scope, body, self.kernel.settings)
 
     def about(self, request: RegistryRequest) -> tuple[Xid, ...]:
-        """The Resource."""
+        """Return the xid of the Resource in the path, if there is one."""
         target = request.path.target
         return (Xid(target.parts[:4]),) if target.resource_id else ()
 
     def check(self, view: View, request: RegistryRequest) -> None:
-        """The path exists and takes the method, and the server speaks the version asked for.
+        """Raise an error unless the path exists and supports the method, and the requested version is supported.
 
         Raises ``not_found``, ``malformed_id``, ``not_available``, ``action_not_supported``, ``details_required``,
-        ``unsupported_specversion``; and ``Forbidden``.
+        ``unsupported_specversion``, and ``Forbidden``.
         """
         path, query = request.path, request.query.supported(view.capabilities)
-        # Before a word about the types there are, which are for who may read anything at all.
+        # Check access first: the names of types are visible only to callers who can read something.
         if not path.name and not request.access.is_readable(ROOT):
             if request.method in WRITES:
                 raise Forbidden(Action.UPDATE, path.target)
             if not path.target.parts:
-                # That the server is there is known: "not found" would read like a wrong URL.
+                # The caller knows that the server exists, and "not found" would suggest a wrong URL.
                 request.access.require(Action.READ, ROOT)
             raise RegistryError("not_found", subject=str(ROOT))
         check_path(path, view.model)
@@ -112,10 +112,10 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
             capabilities.require_available(view.capabilities, path.name)
 
     def read_now(self, request: RegistryRequest) -> Response:
-        """Answer a request on the event loop.
+        """Return the response to a request. This may block.
 
-        OPTIONS of a path reveals types of the model. Callers that can read nothing get the same answer for every path,
-        and no 404, because browsers send OPTIONS without credentials.
+        OPTIONS of a path reveals types of the model. So callers that can read nothing get the same response for every
+        path, and no 404, because browsers send OPTIONS without credentials.
         """
         if request.method == "OPTIONS" and not request.access.is_readable(ROOT):
             return build_options_response((*_READS, *sorted(WRITES)), _READS)
@@ -132,7 +132,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         return build_options_response(methods, [m for m in methods if configures or m not in WRITES])
 
     def read(self, view: View, request: RegistryRequest) -> Response:
-        """GET of an entity or a collection, or of what lies beside them."""
+        """Return the response to GET of an entity, a collection, or another document of the registry."""
         with _explain_missing(view, request):
             return self._read(view, request)
 
@@ -152,7 +152,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         return build_entity_response(view, request, request.path.target)
 
     def write(self, session: Session, request: RegistryRequest) -> Response:
-        """Execute the command all or nothing, and render the response before it commits (R22)."""
+        """Execute the command completely or not at all, and render the response before it commits (R22)."""
         with _explain_missing(session.view, request):
             result = session.execute(request.command(session.view))
         logged = (finding for finding in result.findings if finding.severity != "info")
@@ -161,7 +161,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         return write_response(session, request, result)
 
     def failed(self, error: Exception, scope: Scope) -> Response:
-        """The response to what a request failed with."""
+        """Return the response to an error of a request."""
         if isinstance(error, RegistryError):
             error.about_request(path_text(raw_path(scope)))
         return super().failed(error, scope)
@@ -171,7 +171,8 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         return request.is_small
 
     async def load(self, request: RegistryRequest) -> Sendable:
-        """Point reads run on the event loop if the store is direct, but not those of documents, which may be large."""
+        """Return a new response. Point reads run on the event loop if the store is direct, except documents, which may
+        be large."""
         request = await self._complete_path(request)
         if self.kernel.direct and request.is_quick:
             return self.read_now(request)
@@ -180,7 +181,10 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         return await self._load_large(request)
 
     async def _complete_path(self, request: RegistryRequest) -> RegistryRequest:
-        """A request with a short path, with its full one (R32); read apart, since an entity keeps its storage key."""
+        """Return a request with a short path with its full path (R32).
+
+        The path is read separately, which is safe because an entity keeps its storage key.
+        """
         return (
             request if request.path.short is None else await self.kernel.workers.read(partial(self._load_full, request))
         )
@@ -190,7 +194,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
             return request.in_full(view)
 
     async def _load_large(self, request: RegistryRequest) -> Sendable:
-        """Respond with a body that may be too large for memory; then it is sent while it is made."""
+        """Return a response whose body may be too large for memory. Such a body is sent while it is made."""
         settings = self.kernel.settings
         spool = SpooledResponse(timeout=settings.answer_timeout)
         running = asyncio.ensure_future(super().load(replace(request, spool=spool)))
@@ -199,7 +203,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         except asyncio.CancelledError:
             spool.abandon()
             raise
-        # It was small, or failed before anything was sent: an ordinary response or error.
+        # The response was small, or failed before anything was sent: return the response, or raise the error.
         if not spool.begun.done():
             return running.result()
         running.add_done_callback(partial(_log_failure, request.path.text))
@@ -214,10 +218,10 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         self._under_way -= 1
 
     async def prepare(self, request: RegistryRequest, *, large: bool) -> RegistryRequest:
-        """Fetch what a model in the body includes, one such request at a time."""
+        """Fetch the documents that a model in the body includes, for one request at a time."""
         request = await self._complete_path(request)
         if request.includes:
-            # Nothing is fetched for somebody who may not change the model.
+            # Nothing is fetched for callers that may not change the model.
             request.access.require(Action.CONFIGURE, ROOT)
             async with self._fetching:
                 request = await self.kernel.workers.read(lambda: request.gather(Errand(self._fetched_from).load))
@@ -226,7 +230,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
 
 @contextmanager
 def _explain_missing(view: View, request: RegistryRequest) -> Iterator[None]:
-    """Name the missing part of the path if an entity is not found."""
+    """Add the name of the missing part of the path to a ``not_found`` error."""
     try:
         yield
     except RegistryError as error:
@@ -257,17 +261,17 @@ async def _list_registries(request: HTTPRequest) -> Response:
 
 
 def _log_failure(subject: str, running: asyncio.Future[Sendable]) -> None:
-    """Log the failure of a begun response, of which the client only sees the early end."""
+    """Log the failure of a response that has begun. The client sees only that the connection ends early."""
     error = running.exception()
     if error is not None and not isinstance(error, Abandoned):
         _LOG.error("the response for %r ended before its end", subject, exc_info=error)
 
 
 class CheckEndpoint(PathEndpoint):
-    """Tries any write with ``/check`` in front of its path, reports the result and undoes it.
+    """Tries any write with ``/check`` in front of its path, reports the result and undoes the write.
 
     Method, body, headers and flags are those of the write itself, so every client that can send a write can check it.
-    It takes its turn among the writes.
+    The check is queued like a write.
     """
 
     def __init__(self, api: XRegistryAPI) -> None:
@@ -280,7 +284,7 @@ class CheckEndpoint(PathEndpoint):
         body = await request.body(kernel.settings.max_body_bytes, required=False)
         try:
             write = read_request(_strip_check(request.scope), body, kernel.settings)
-        # A path or flags that are none: the write itself would be refused for them.
+        # An invalid path or invalid flags are the verdict: the write itself would be refused for them.
         except RegistryError as error:
             return _build_verdict_response(Verdict.refused(error))
         large = len(body) > LARGE
@@ -293,12 +297,12 @@ class CheckEndpoint(PathEndpoint):
         return _build_verdict_response(await kernel.commit(run, alone=large))
 
     def _try_write(self, batch: Batch, request: RegistryRequest, rule: str | None) -> Verdict:
-        """Do what the write would do, with ``rule`` for that of every Resource if there is one, and undo it.
+        """Execute the write and undo it. ``rule`` replaces the compatibility rule of every Resource unless it is None.
 
-        Raises ``RegistryError`` for what is no fault of the request.
+        Raises ``RegistryError`` for errors that are not the request's.
         """
         try:
-            # Left by its end or by an error, the block undoes all that was done in it.
+            # The block undoes all changes made in it, whether it ends normally or by an error.
             with batch.trying(rule, request.access) as session:
                 request = request.in_full(session.view)
                 self._api.admit(session.view, request)
@@ -317,7 +321,7 @@ def _build_verdict_response(verdict: Verdict) -> Response:
 
 
 def _strip_check(scope: Scope) -> Scope:
-    """Return ``scope`` as the write itself would have it."""
+    """Return ``scope`` with the path of the write itself, without ``/check``."""
     raw = scope.get("raw_path") or scope["path"].encode("utf-8")
     root = scope.get("root_path", "")
     behind = raw.removeprefix(root.encode("utf-8")).removeprefix(CHECK.encode("ascii"))

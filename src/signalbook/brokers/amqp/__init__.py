@@ -1,1 +1,1 @@
-"""AMQP 1.0 (OASIS, ISO/IEC 19464): its types, its messages, and a connection that sends them."""
+"""A client of AMQP 1.0 (OASIS, ISO/IEC 19464): types, messages, and connections that send and receive them."""

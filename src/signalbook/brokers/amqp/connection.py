@@ -1,4 +1,4 @@
-"""Connections of AMQP 1.0 and links over them (parts 2 and 5): frames, credit, transfers, outcomes, and errors."""
+"""Connections and links of AMQP 1.0 (parts 2 and 5): frames, credit, transfers, outcomes, and errors."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ _REJECTED: Final = 0x25
 _ENDS: Final = {_REJECTED: "rejected", 0x26: "released", 0x27: "modified"}
 _UNSETTLED: Final = 0
 _SETTLED: Final = 1
-# Room in a frame for what stands around a message's bytes.
+# Bytes of a frame that are reserved for everything except the bytes of the message.
 _AROUND: Final = 64
 _MAX_MESSAGE_BYTES: Final = 256 * 1024 * 1024
 _CLOSE_SECONDS: Final = 1.0
 _DRAIN_SECONDS: Final = 5.0
-# Conditions that may be others in a moment.
+# Prefixes of error conditions that may pass, so that a new attempt can succeed.
 _PASSING: Final = ("amqp:connection:", "amqp:internal-error", "amqp:resource-limit-exceeded", "amqp:link:detach-forced")
 
 
 class AMQPEnded(AMQPError):
-    """The broker ended the link or the connection; ``condition`` is the standard's word for why: ``amqp:not-found``."""
+    """The error if the broker ends the link or connection. ``condition`` is the reason, such as ``amqp:not-found``."""
 
     def __init__(self, message: str, condition: str = "") -> None:
         super().__init__(message)
@@ -68,7 +68,10 @@ class AMQPEnded(AMQPError):
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """An end while a connection or a link is being made is a no, unless the broker may do otherwise in a moment."""
+    """Raise ``BrokerRefused`` if the broker ends the connection or link while it is set up in the context.
+
+    ``AMQPEnded`` is raised unchanged if its condition may pass.
+    """
     try:
         yield
     except AMQPEnded as error:
@@ -78,7 +81,7 @@ def refusals() -> Iterator[None]:
 
 
 class AMQPConnection:
-    """A connection with one session, on channel 0. For one thread. Raises ``BrokerError``.
+    """A connection with one session, on channel 0, for use by one thread. All methods raise ``BrokerError``.
 
     ``host`` is the name of the broker, ``container`` the name of this client.
     """
@@ -89,7 +92,7 @@ class AMQPConnection:
         self._over = False
         self._authenticate(host, user, password)
         self._greet(_AMQP)
-        # No idle time is named here, so that the broker need not send heartbeats; it may still ask for ours.
+        # State no idle timeout, so that the broker need not send heartbeats. The broker may still require ours.
         self.send(OPEN, container, host, Uint(_FRAME), Ushort(0))
         opened = self.expect(OPEN)
         self.max_frame = min(int(_at(opened, 2) or 0xFFFFFFFF), _FRAME)
@@ -102,7 +105,7 @@ class AMQPConnection:
 
     @classmethod
     def open(cls, settings: BrokerSettings, container: str) -> AMQPConnection:
-        """A connection to the broker of these settings."""
+        """Return a new connection to the broker of ``settings``. ``container`` is the name of this client."""
         stream = settings.open()
         try:
             if settings.secure:
@@ -115,15 +118,15 @@ class AMQPConnection:
             raise
 
     def limit(self, seconds: float | None = None) -> None:
-        """Give all that follows so many seconds, or the timeout of the broker's settings."""
+        """Restart the time limit for all following calls: ``seconds``, or the timeout of the settings if None."""
         self._stream.limit(seconds)
 
     def send(self, code: int, *fields: Any, payload: bytes = b"") -> None:
-        """Send a performative."""
+        """Send the performative ``code`` with its ``fields``, followed by ``payload``."""
         self._write(_AMQP[1], code, fields, payload)
 
     def receive(self) -> tuple[int, list[Any], bytes]:
-        """The next performative: its code, its fields, and the payload behind it. Raises ``AMQPEnded`` for the last."""
+        """Return code, fields and payload of the next performative. Raises ``AMQPEnded`` for the end of the link."""
         code, fields, payload = self._read(_AMQP[1])
         if code in (CLOSE, END):
             raise AMQPEnded(*format_error("the broker ended the connection", _at(fields, 0)))
@@ -132,41 +135,42 @@ class AMQPConnection:
         return code, fields, payload
 
     def has_frame(self) -> bool:
-        """Return True if a whole frame can be received, after reading once if necessary.
+        """Return True if a complete frame is in memory, after reading once from the broker if necessary.
 
-        A partial frame is kept if the time limit ends the reading.
+        Raises ``BrokerTimeout`` if nothing arrives in time; a partial frame then stays in memory.
         """
         if not self._has_whole_frame():
             self._fill()
         return self._has_whole_frame()
 
     def send_heartbeat(self) -> None:
-        """Show that this side still is: an empty frame, as a peer may demand now and then (part 2, section 4.5)."""
+        """Send an empty frame, which shows the broker that this client is alive (part 2, section 4.5)."""
         self._stream.write(_BEAT)
 
     def expect(self, code: int) -> list[Any]:
-        """The fields of the next performative, which has to be this one."""
+        """Return the fields of the next performative. Raises ``AMQPError`` if its code is not ``code``."""
         received_code, fields, _ = self.receive()
         if received_code != code:
             raise AMQPError(f"the broker sent 0x{received_code:02x} where 0x{code:02x} has to come")
         return fields
 
     def close(self, *, drain: bool = False) -> None:
-        """Say good-bye and hang up, whatever state the connection is in; raises nothing.
+        """Close the connection, whatever its state. Raises nothing.
 
-        With ``drain`` read on until the broker has hung up, too: all that it was sent is known to it then.
+        With ``drain`` continue to read until the broker has closed its side, too. The broker has then read everything
+        that was sent to it.
         """
         self.limit(_DRAIN_SECONDS if drain else _CLOSE_SECONDS)
         with suppress(BrokerError):
             self.send(CLOSE)
-            # Who hangs up with something unread takes back what the other side has not read either: TCP then resets
-            # the connection, and acceptances that were on their way are lost with it.
+            # Closing a socket with unread data resets the TCP connection. Acceptances that the broker has not read yet
+            # would then be lost.
             while drain and not self._over:
                 self._read(_AMQP[1])
         self._stream.close()
 
     def _authenticate(self, host: str, user: str, password: str) -> None:
-        # The SASL layer comes first, also without a user: most brokers hang up at a plain AMQP greeting.
+        # Begin with the SASL layer even without a user: most brokers reject a plain AMQP greeting.
         self._greet(_SASL)
         code, fields, _ = self._read(_SASL[1])
         offered = _at(fields, 0)
@@ -194,7 +198,7 @@ class AMQPConnection:
     def _read(self, kind: int) -> tuple[int, list[Any], bytes]:
         while True:
             size, offset, frame_kind, _ = struct.unpack("!IBBH", self._take(8))
-            # Sizes are checked before that much is read: a peer that speaks something else may claim anything.
+            # Check the size before reading the frame: a peer with another protocol may claim any size.
             if frame_kind != kind or offset < 2 or not 4 * offset <= size <= _FRAME:
                 raise AMQPError("the broker sent a frame that is none")
             body = self._take(size - 8)[4 * offset - 8 :]
@@ -202,7 +206,7 @@ class AMQPConnection:
                 code, fields, payload = _parse_performative(body)
                 self._over = self._over or (kind == _AMQP[1] and code == CLOSE)
                 return code, fields, payload
-            # else it is there to show that the other side still is
+            # An empty frame is a heartbeat of the broker.
 
     def _take(self, size: int) -> bytes:
         while len(self._buffer) < size:
@@ -224,7 +228,10 @@ class AMQPConnection:
 
 
 def format_error(event: str, error: Any) -> tuple[str, str]:
-    """Return message and condition of an error as the standard has it (part 2, section 8.14), or of none."""
+    """Return the text and the condition of an AMQP error (part 2, section 8.14).
+
+    The text begins with ``event``. Without an ``error`` it is only ``event``, and the condition is empty.
+    """
     fields = error.value if isinstance(error, DescribedValue) and isinstance(error.value, list) else []
     condition, description = str(_at(fields, 0) or ""), str(_at(fields, 1) or "")
     reason = f"{condition} {description}".strip()[:500]
@@ -244,9 +251,10 @@ def _at(fields: list[Any], index: int) -> Any:
 
 
 class AMQPSender:
-    """Sends messages over one link to the node ``address``, in order. For one thread. Raises ``BrokerError``.
+    """A sender of messages over one link to the node ``address``, for use by one thread.
 
-    With ``settled`` the broker is not asked what becomes of them.
+    With ``settled`` messages are sent without waiting for the broker's confirmation. ``properties`` are the properties
+    of the link. All methods raise ``BrokerError``.
     """
 
     def __init__(
@@ -278,7 +286,7 @@ class AMQPSender:
         settled: bool = False,
         properties: Mapping[str, Any] = {},
     ) -> AMQPSender:
-        """A link over a connection of its own."""
+        """Return a sender with a new connection, which ``close`` closes."""
         connection = AMQPConnection.open(settings, f"signalbook-{name}")
         try:
             with refusals():
@@ -288,23 +296,23 @@ class AMQPSender:
             raise
 
     def publish(self, messages: Sequence[bytes]) -> Iterator[None]:
-        """Send encoded messages; yields once for each that is confirmed, in their order.
+        """Send encoded messages. Yield once for each confirmed message, in order.
 
-        Several are on their way at once, as many as the other side has given credit for. Raises ``BrokerRefused`` for
-        the first that is not accepted; those behind it may have been.
+        As many messages are sent at once as the broker has granted credit for. Raises ``BrokerRefused`` for the first
+        message that is not accepted; later messages may have been accepted.
         """
         self.connection.limit()
         for message in messages:
             try:
                 self._send_transfer(message)
             except MessageTooLarge:
-                yield from self._confirm()  # so that who sends knows that only this one is left
+                yield from self._confirm()  # so that the caller knows that all messages before this one are confirmed
                 raise
             yield from self._yield_confirmed()
         yield from self._confirm()
 
     def close(self) -> None:
-        """Say good-bye, and hang up; raises nothing."""
+        """Close the connection. Raises nothing."""
         self.connection.close()
 
     def _confirm(self) -> Iterator[None]:
@@ -343,7 +351,7 @@ class AMQPSender:
         )
         fields = self.connection.expect(ATTACH)
         if len(fields) < 7 or fields[6] is None:
-            self.connection.receive()  # the reason follows
+            self.connection.receive()  # raises ``AMQPEnded`` with the reason, if the broker states one
             raise AMQPError("the broker has no such address")
         size = fields[10] if len(fields) > 10 else None
         return int(size or 0)
@@ -351,14 +359,14 @@ class AMQPSender:
     def _send_transfer(self, message: bytes) -> None:
         if self._max_message and len(message) > self._max_message:
             raise MessageTooLarge(f"the event has {len(message)} bytes, the broker takes {self._max_message}")
-        while self._sent >= self._credit_end:  # credit is of the link, counted in messages
+        while self._sent >= self._credit_end:  # the credit of the link is counted in messages
             self._take()
         delivery, room = self._sent, self.connection.max_frame - _AROUND
-        # Unique among deliveries that are not settled, which is all that the standard asks.
+        # The standard requires only that tags are unique among unsettled deliveries.
         tag = delivery.to_bytes(8)
         # A message beyond the frame size goes in several transfers, each of which needs room in the window.
         for start in range(0, max(len(message), 1), room):
-            while self._frames >= self._window_end:  # the window is of the session, counted in frames
+            while self._frames >= self._window_end:  # the window of the session is counted in frames
                 self._take()
             more = start + room < len(message)
             part = message[start : start + room]
@@ -368,7 +376,7 @@ class AMQPSender:
         self._sent += 1
 
     def _take(self) -> None:
-        """Wait for whatever the other side says next."""
+        """Wait for the next performative of the broker and process it."""
         code, fields, _ = self.connection.receive()
         if code == FLOW:
             self._handle_flow(fields)
@@ -392,7 +400,7 @@ class AMQPSender:
         if outcome != _ACCEPTED and outcome not in _ENDS:
             return
         last = first if last is None else min(int(last), self._sent - 1)
-        # Brokers may answer out of order and for several at once; the sender waits for them in the order it sent.
+        # Brokers may answer out of order and for several messages at once. Answers are stored until it is their turn.
         for delivery in range(max(first, self._confirmed), last + 1):
             self._answers[delivery] = None if outcome == _ACCEPTED else _make_refusal(int(outcome), state.value)
         if not settled:
@@ -406,7 +414,7 @@ def _make_refusal(outcome: int, value: Any) -> BrokerRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AMQPDelivery:
-    """A message as bytes, all sections of it; one that is ``settled`` need not be accepted."""
+    """A delivered message. ``content`` has all its sections; a ``settled`` delivery needs no acceptance."""
 
     number: int
     content: bytes
@@ -414,9 +422,10 @@ class AMQPDelivery:
 
 
 class AMQPReceiver:
-    """Takes messages from the node ``address``, of which ``most`` may come before they are accepted. For one thread.
+    """A receiver of messages from the node ``address``, for use by one thread. All methods raise ``BrokerError``.
 
-    What was not accepted when the connection ends is given again, to anybody. Raises ``BrokerError``.
+    The broker sends at most ``most`` messages that are not yet accepted. When the connection ends, the broker delivers
+    messages that were not accepted again, to this or another receiver.
     """
 
     def __init__(self, connection: AMQPConnection, address: str, name: str, most: int = 500) -> None:
@@ -432,7 +441,7 @@ class AMQPReceiver:
 
     @classmethod
     def open(cls, settings: BrokerSettings, *, address: str, name: str, most: int) -> AMQPReceiver:
-        """A link over a connection of its own. Raises ``BrokerRefused`` if there is no such node."""
+        """Return a receiver with a new connection. Raises ``BrokerRefused`` if the node does not exist."""
         connection = AMQPConnection.open(settings, f"signalbook-{name}")
         try:
             with refusals():
@@ -442,18 +451,18 @@ class AMQPReceiver:
             raise
 
     def take(self) -> AMQPDelivery | None:
-        """Return the delivery that the next frame completes, or None."""
+        """Wait for the next frame. Return the delivery that it completes, or None if it completes no delivery."""
         code, fields, payload = self.connection.receive()
         if code == FLOW and len(fields) > 9 and fields[9]:
             self._send_flow()
         return self._handle_transfer(fields, payload) if code == TRANSFER else None
 
     def accept(self, deliveries: Sequence[AMQPDelivery]) -> None:
-        """Accept deliveries, in order, and grant the broker as many new ones."""
+        """Accept ``deliveries`` and grant the broker credit for as many new messages."""
         numbers = [delivery.number for delivery in deliveries if not delivery.settled]
         for first, last in _group_ranges(numbers):
             self.connection.send(DISPOSITION, True, Uint(first), Uint(last), True, DescribedValue(Ulong(_ACCEPTED), []))
-        # Credit goes back with acceptance only: more than ``most`` messages never wait for the disk.
+        # Credit is granted only with acceptance, so that at most ``most`` messages wait to be written to disk.
         self._given += len(deliveries)
         self._send_flow()
 
@@ -465,12 +474,12 @@ class AMQPReceiver:
         )
         fields = [*self.connection.expect(ATTACH), *[None] * 10]
         if fields[5] is None:
-            self.connection.receive()  # the reason follows
+            self.connection.receive()  # raises ``AMQPEnded`` with the reason, if the broker states one
             raise AMQPError("the broker has no such address")
         return int(fields[9] or 0)
 
     def _send_flow(self) -> None:
-        """Say how much may come: ``most`` messages that are not accepted, and frames enough for them."""
+        """Grant the broker credit for up to ``most`` messages that are not accepted, and renew the window of frames."""
         self._window = WINDOW
         incoming = (self.connection.first_incoming + self._frames) % 2**32
         window = (Uint(incoming), Uint(self._window), Uint(0), Uint(WINDOW))
@@ -488,7 +497,7 @@ class AMQPReceiver:
         if len(self._content) > _MAX_MESSAGE_BYTES:
             raise AMQPError(f"the broker sent a message of more than {_MAX_MESSAGE_BYTES} bytes")
         delivery = None if more and not aborted else self._complete(bool(settled), bool(aborted))
-        # Renewed at half, so that the broker never waits for room, and does not hear of it after every frame.
+        # Renew the window when half of it is used: the broker then never waits, and not every frame needs an answer.
         if self._window < WINDOW // 2:
             self._send_flow()
         return delivery
@@ -503,12 +512,12 @@ class AMQPReceiver:
         self._given -= 1
         if not aborted:
             return AMQPDelivery(number=number, content=content, settled=settled or before)
-        self._given += 1  # what the broker took back in the middle used up no credit
+        self._given += 1  # an aborted message uses no credit
         return None
 
 
 def _group_ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """Return first and last of each run of numbers."""
+    """Return the first and last number of each run of consecutive ``numbers``."""
     ranges: list[tuple[int, int]] = []
     for number in numbers:
         if ranges and number == ranges[-1][1] + 1:

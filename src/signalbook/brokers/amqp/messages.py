@@ -1,7 +1,7 @@
-"""Messages of AMQP 1.0 and the types they are made of (parts 1 and 3): values and sections to bytes and back.
+"""Encoding and decoding of AMQP 1.0 values and messages (parts 1 and 3).
 
-Python's own types stand for long, double, string, binary, list and map; the others have a class here. Decoded numbers
-of widths that nobody sends on are plain ``int`` and ``float``.
+The AMQP types long, double, string, binary, list and map are Python's own types. Other types that can be encoded have
+a class here. Numbers of types that are only decoded become plain ``int`` and ``float``.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ _UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class AMQPError(BrokerUnavailable):
-    """The error for data from a peer that are not AMQP 1.0, or values that cannot be encoded."""
+    """The error for data of a peer that are not valid AMQP 1.0, and for values that cannot be encoded."""
 
 
 class Symbol(str):
-    """A name in ASCII."""
+    """A value of the AMQP type symbol: a name in ASCII."""
 
     __slots__ = ()
 
 
 class Ubyte(int):
-    """A number of 8 bits."""
+    """An unsigned integer of 8 bits."""
 
 
 class Ushort(int):
-    """A number of 16 bits."""
+    """An unsigned integer of 16 bits."""
 
 
 class Uint(int):
-    """A number of 32 bits."""
+    """An unsigned integer of 32 bits."""
 
 
 class Ulong(int):
-    """A number of 64 bits."""
+    """An unsigned integer of 64 bits."""
 
 
 class Timestamp(int):
-    """Milliseconds since 1970 in UTC."""
+    """A value of the AMQP type timestamp: milliseconds since 1970 in UTC."""
 
     def moment(self) -> datetime | int:
-        """The time; the number where Python has no such time."""
+        """Return the time as a ``datetime``, or the number if it is outside of the range of ``datetime``."""
         try:
             return _UNIX_EPOCH + timedelta(milliseconds=self)
         except OverflowError:
@@ -60,7 +60,7 @@ class Timestamp(int):
 
 @dataclass(frozen=True, slots=True)
 class DescribedValue:
-    """A value with a descriptor that says what it means."""
+    """A value with a descriptor, a number or symbol that states the meaning of the value."""
 
     descriptor: Any
     value: Any
@@ -72,17 +72,17 @@ _SHORTENED: Final = {Uint: (b"\x43", 0x52, "I", 0x70), Ulong: (b"\x44", 0x53, "Q
 
 @singledispatch
 def encode(value: Any) -> bytes:
-    """The shortest encoding of ``value``. Raises ``AMQPError`` for what has none."""
+    """Return the shortest encoding of ``value``. Raises ``AMQPError`` if no AMQP type can hold it."""
     raise AMQPError(f"there is no AMQP type for {type(value).__name__}")
 
 
 def decode(data: bytes) -> list[Any]:
-    """Decode all values in ``data``. Raises ``AMQPError``."""
+    """Return all values in ``data``. Raises ``AMQPError``."""
     return [value for value, _ in decode_each(data)]
 
 
 def decode_each(data: bytes) -> Iterator[tuple[Any, int]]:
-    """The values in ``data``, each with where it ends. Raises ``AMQPError``."""
+    """Yield each value in ``data`` with the offset of its end. Raises ``AMQPError``."""
     reader = _Reader(data)
     while reader.position < len(data):
         value = reader.read_value(0)
@@ -90,13 +90,13 @@ def decode_each(data: bytes) -> Iterator[tuple[Any, int]]:
 
 
 def decode_first(data: bytes) -> tuple[Any, int]:
-    """The first value in ``data``, and where it ends. Raises ``AMQPError``."""
+    """Return the first value in ``data`` and the offset of its end. Raises ``AMQPError``."""
     reader = _Reader(data)
     return reader.read_value(0), reader.position
 
 
 @encode.register
-def _(value: None) -> bytes:  # noqa: ARG001 - there is but one
+def _(value: None) -> bytes:  # noqa: ARG001 - the only value is None
     return b"\x40"
 
 
@@ -148,7 +148,7 @@ def _(value: Symbol) -> bytes:
 
 
 @encode.register
-def _(value: list) -> bytes:  # type: ignore[type-arg]  # dispatch looks at the class alone
+def _(value: list) -> bytes:  # type: ignore[type-arg]  # ``singledispatch`` uses only the class
     return _encode_compound(0xC0, 0xD0, value) if value else b"\x45"
 
 
@@ -223,7 +223,7 @@ _VARIABLE: Final[dict[int, Callable[[bytes], Any]]] = {
 
 
 class _Reader:
-    """Takes values off bytes of a peer. Nothing is believed: neither sizes nor counts nor depths."""
+    """A decoder of values from bytes of a peer. It checks all claimed sizes, counts and depths."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -276,7 +276,7 @@ class _Reader:
         code = self._read_byte()
         if code == 0:
             raise AMQPError("arrays of described values are not read")
-        if count > _MOST_EQUAL:  # elements may take no bytes at all
+        if count > _MOST_EQUAL:  # limit the count, because elements may take no bytes
             raise AMQPError(f"an AMQP array has more than {_MOST_EQUAL} elements")
         return [self._of(code, depth + 1) for _ in range(count)]
 
@@ -348,9 +348,10 @@ _SYMBOLS: Final = ("content-type", "content-encoding")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AMQPMessage:
-    """A message: ``body`` is bytes for data sections, else the value or the sequence of values that there is.
+    """A message. ``body`` is the bytes of the data sections, or else the value or list of values of the body.
 
-    ``properties`` are by the names of the specification; ``durable`` asks the broker to keep it on disk.
+    The keys of ``properties`` are the names in the specification. ``durable`` asks the broker to store the message on
+    disk.
     """
 
     body: Any = b""
@@ -360,7 +361,7 @@ class AMQPMessage:
 
 
 def to_bytes(message: AMQPMessage) -> bytes:
-    """The message with its body as one data section. Raises ``AMQPError``."""
+    """Return ``message`` encoded, with its body as one data section. Raises ``AMQPError``."""
     listed = [_make_property(name, message.properties.get(name)) for name in _PROPERTY_NAMES]
     sections: list[tuple[int, Any]] = [(_HEADER, [message.durable]), (_PROPERTIES, trim(listed))]
     if message.application_properties:
@@ -370,7 +371,7 @@ def to_bytes(message: AMQPMessage) -> bytes:
 
 
 def split_body(data: bytes) -> tuple[bytes, Any]:
-    """Split a message into its sections without the body, in bytes, and the body as ``AMQPMessage`` has it.
+    """Return the bytes of all sections of a message except the body, and the body as in ``AMQPMessage.body``.
 
     Raises ``AMQPError``.
     """
@@ -387,7 +388,10 @@ def split_body(data: bytes) -> tuple[bytes, Any]:
 
 
 def sections(around: bytes) -> dict[str, dict[Any, Any]]:
-    """The sections around a body by their names, fields by theirs without those that are null. Raises ``AMQPError``."""
+    """Return the fields of each section by the name of the section, without null fields.
+
+    ``around`` are the bytes of all sections except the body, as ``split_body`` returns them. Raises ``AMQPError``.
+    """
     fields_by_section: dict[str, dict[Any, Any]] = {}
     for section in decode(around):
         code = section.descriptor if isinstance(section, DescribedValue) else None
@@ -403,9 +407,9 @@ def sections(around: bytes) -> dict[str, dict[Any, Any]]:
 
 
 def body_bytes(body: Any) -> bytes:
-    """A body as bytes: of data sections those, of a text its encoding, of other values that of AMQP.
+    """Return ``body`` as bytes: bytes unchanged, text in UTF-8, other values in their AMQP encoding.
 
-    Raises ``AMQPError`` for what has none.
+    None becomes empty bytes. Raises ``AMQPError`` for a value that cannot be encoded.
     """
     if body is None or isinstance(body, bytes):
         return body or b""
@@ -413,7 +417,7 @@ def body_bytes(body: Any) -> bytes:
 
 
 def trim(fields: list[Any]) -> list[Any]:
-    """Return a list without the nulls at its end, which mean the same."""
+    """Remove nulls from the end of ``fields``, where they are equal to missing fields, and return ``fields``."""
     while fields and fields[-1] is None:
         fields.pop()
     return fields

@@ -23,25 +23,28 @@ from signalbook.xid import ROOT, Xid
 CAPABILITIES = "capabilities"
 MODELSOURCE = "modelsource"
 INCLUDED = "included"
-"""What the model source includes from elsewhere, as it was when the model was put in force (R113)."""
+"""The documents that the model source includes from elsewhere, as they were when the model came into force (R113)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """The configuration of a registry: everything that governs it except its entities."""
+    """The configuration of a registry: its model and its capabilities."""
 
     model: Model
     capabilities: JSONObject
 
 
 class ConfigurationCache:
-    """The configuration last seen, by the store's config epochs. Safe between threads: it swaps one whole value."""
+    """The last configuration, cached by the store's config epochs.
+
+    Thread-safe, because it replaces one value as a whole.
+    """
 
     def __init__(self) -> None:
         self._last: tuple[tuple[int, int], Configuration] | None = None
 
     def read(self, settings: SettingsReader) -> Configuration:
-        """Return the configuration in ``settings``, which must not have uncommitted changes to it."""
+        """Return the configuration in ``settings``, which must not contain uncommitted changes of the configuration."""
         epochs = (settings.config_epoch(MODELSOURCE), settings.config_epoch(CAPABILITIES))
         last = self._last
         if last is not None and last[0] == epochs:
@@ -51,13 +54,15 @@ class ConfigurationCache:
             model=model or compile_model(settings.config(MODELSOURCE) or {}, include=_make_loader(settings)),
             capabilities=settings.config(CAPABILITIES) or capabilities.list_initial(),
         )
-        # Two threads may compile the same model at once: either result will do.
+        # Two threads may compile the same model at the same time; both results are equal.
         self._last = (epochs, configuration)
         return configuration
 
 
 def _make_loader(settings: SettingsReader) -> Loader:
-    """Return a loader of what was fetched when the model was put in force: a restart fetches nothing."""
+    """Return a loader of documents that were stored when the model came into force, so that a restart
+    fetches nothing.
+    """
 
     @cache
     def load_included() -> Included:
@@ -67,11 +72,11 @@ def _make_loader(settings: SettingsReader) -> Loader:
 
 
 CONFIG_METHODS: Final = {CAPABILITIES: (Method.PUT, Method.PATCH), MODELSOURCE: (Method.PUT,)}
-"""Which writes each configuration document takes."""
+"""The methods that each configuration document accepts."""
 
 
 def list_embedded(command: Command) -> list[str]:
-    """Return the names of the configuration documents in a write to the Registry."""
+    """Return the names of configuration documents in the body of a write to the Registry, without ignored ones."""
     body = command.body
     if command.target != ROOT or command.method is Method.POST or not isinstance(body, dict):
         return []
@@ -91,15 +96,15 @@ class ConfigurationWriter:
         self.configuration = configuration
 
     def execute(self, command: ConfigCommand) -> list[Change]:
-        """Put a configuration document in force. Raises ``not_available`` and what is wrong with the document.
+        """Put a configuration document in force. Raises ``not_available``, and errors in the document.
 
-        What is stored is brought to a new model by ``migrate``, which must be called before the commit.
+        After a change of the model, ``migrate`` must be called before the commit to update the stored entities.
         """
         return self._put_document(command, self.configuration.capabilities)
 
     def execute_embedded(self, command: Command) -> list[Change]:
-        """Put capabilities and modelsource in the body of a write to the Registry in force, before
-        the rest (R60-R62).
+        """Put capabilities and modelsource from the body of a write to the Registry in force, before its other parts
+        (R60-R62).
         """
         before = self.configuration.capabilities
         changed: list[Change] = []
@@ -112,14 +117,18 @@ class ConfigurationWriter:
         return changed
 
     def switch(self, document: JSONObject | None) -> list[Change]:
-        """Put these capabilities in force, None for all there are, whether clients may or not."""
+        """Replace the capabilities by ``document``, even if clients may not.
+
+        None restores the capabilities of a new server (see ``capabilities.list_initial``).
+        """
         return self._put_capabilities(ConfigCommand(name=CAPABILITIES, method=Method.PUT, body=document))
 
     def migrate(self, context: MakeContext) -> list[Change]:
-        """Hold everything stored to the model that came into force since the last call, and bring it there.
+        """Check all stored entities against the new model and update them. Does nothing if the model did not change.
 
-        It comes after the entities of the same request: they may be what makes the rest comply (core/model.md
-        "Creating or Updating": "prior to completing the model update request"). Raises ``model_compliance_error``.
+        This runs after the entities of the same request are written, because these may make the rest comply
+        (core/model.md "Creating or Updating": "prior to completing the model update request"). ``context`` makes the
+        context of the migration. Raises ``model_compliance_error``.
         """
         replaced, self._replaced = self._replaced, None
         if replaced is None:
@@ -128,7 +137,7 @@ class ConfigurationWriter:
         return list(migrate(self._transaction, replaced, context(Flags(), ROOT)))
 
     def _put_document(self, command: ConfigCommand, before: JSONObject) -> list[Change]:
-        """Put one document in force; ``before`` are the capabilities the request began with (R62)."""
+        """Put one document in force. ``before`` are the capabilities at the beginning of the request (R62)."""
         if not self._admin:
             capabilities.require_mutable(before, command.name)
         if command.name == CAPABILITIES:
@@ -168,7 +177,7 @@ class ConfigurationWriter:
 
 
 def _check_singulars(old: Model, new: Model) -> None:
-    """Check that no type has another singular, since ids are named after it (core/model.md). Raises ``model_error``."""
+    """Raise ``model_error`` if a type gets another singular, because ids are named after it (core/model.md)."""
     for plural, group in new.groups.items():
         before = old.groups.get(plural)
         if before is None:

@@ -1,7 +1,7 @@
-"""Model migration: the check and change of stored entities when another model comes into force.
+"""Model migration: check and change stored entities when another model comes into force.
 
-Everything stored is held to the new model in one pass of bounded memory (core/model.md, R70). What complies is then
-brought to it in the same transaction: new defaults, order and validation of Versions.
+All stored entities are checked against the new model in one pass with bounded memory (core/model.md, R70). If all
+comply, they are updated in the same transaction: new defaults, and the order and validation of Versions.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _MAX_FINDINGS: Final = 100
 
 
 def check_compliance(reader: Reader, model: Model) -> None:
-    """Raise ``model_compliance_error`` naming what does not fit (the first hundred findings).
+    """Raise ``model_compliance_error`` if stored entities violate ``model``, with the first hundred findings.
 
-    Documents where there may be none are ``hasdocument_violation`` (R96); a sticky default where ``maxversions`` is
-    1 is ``setdefaultversionsticky_false`` (R94).
+    Raises ``hasdocument_violation`` for documents of a type without documents (R96), and
+    ``setdefaultversionsticky_false`` for a sticky default Version where ``maxversions`` is 1 (R94).
     """
     findings = list(islice(_check_registry(reader, model), _MAX_FINDINGS))
     if findings:
@@ -44,7 +44,7 @@ def check_compliance(reader: Reader, model: Model) -> None:
 
 
 def make_compliance_error(findings: Collection[Finding]) -> RegistryError:
-    """Return ``model_compliance_error`` with these findings, naming the entities they are in."""
+    """Return ``model_compliance_error`` with these findings. Its detail lists the entities that they are about."""
     listed = ", ".join(dict.fromkeys(finding.path.partition("#")[0] for finding in findings))
     return RegistryError("model_compliance_error", subject="/model", detail=listed, faults=findings)
 
@@ -73,7 +73,7 @@ def _check_resources(reader: Reader, groups: list[Row], model: Model) -> Iterato
 
 
 def _check_references(reader: Reader, sources: list[Row], owners: Mapping[int, Row], model: Model) -> Iterator[Finding]:
-    """Yield findings about targets of ``xref``, which must meet the constraints of the referring Group (R110)."""
+    """Yield findings about targets of ``xref``, which must satisfy the constraints of the referring Group (R110)."""
     targets = reader.get_many({row.xref for row in sources if row.xref is not None})
     versions_by_target: dict[int, list[JSONObject]] = {row.key: [] for row in targets.values()}
     for version in reader.children(versions_by_target) if versions_by_target else ():
@@ -86,11 +86,11 @@ def _check_references(reader: Reader, sources: list[Row], owners: Mapping[int, R
 
 
 def _with_versions(reader: Reader, resources: list[Row]) -> Iterator[tuple[Row, Iterable[Row]]]:
-    """Yield each Resource with a stream of its Versions, to be read before the next.
+    """Yield each Resource with an iterator over its Versions, which must be read before the next Resource.
 
-    One query, without a list of all.
+    This takes one query and does not hold all Versions in memory.
     """
-    # ``groupby`` gives no empty groups: a Resource without Versions is found by the gap in the parents' keys.
+    # ``groupby`` gives no empty groups. A Resource without Versions shows as a gap in the parents' keys.
     grouped = groupby(reader.children([row.key for row in resources]), attrgetter("parent")) if resources else iter(())
     ahead = next(grouped, None)
     for row in sorted(resources, key=attrgetter("key")):
@@ -102,7 +102,7 @@ def _with_versions(reader: Reader, resources: list[Row]) -> Iterator[tuple[Row, 
 
 
 def _check_resource(row: Row, versions: Iterable[Row], group: GroupType, owner: Row) -> Iterator[Finding]:
-    """Yield findings about a Resource. Its Versions are read one at a time, since there may be many."""
+    """Yield findings about a Resource. Its Versions are read one at a time, because there may be many."""
     resource_type = group.resources[row.xid.resource_type]
     _check_sticky(row, resource_type)
     if row.xref is None:
@@ -135,7 +135,7 @@ def _check_constraints(row: Row, versions: list[JSONObject], constraints: Constr
 def _check_attributes(row: Row, rules: AttributeSet, columns: JSONObject | None = None) -> Iterator[Finding]:
     """Yield findings about attributes.
 
-    ``columns`` are values that are attributes to the model and columns to the store.
+    ``columns`` are values that the model defines as attributes and the store keeps in columns.
     """
     stored = {name: value for name, value in row.attributes.items() if name not in VALIDATION}
     stored |= columns or {}
@@ -144,8 +144,11 @@ def _check_attributes(row: Row, rules: AttributeSet, columns: JSONObject | None 
 
 
 def _check_lineage(row: Row, count: int, roots: int, kind: ResourceType) -> Iterator[Finding]:
-    """Yield findings about the roots of Versions. In an ordered mode the migration sets the ancestors."""
-    # Versions beyond ``maxversions`` go when the Resource is migrated, roots among them; the rest is checked then.
+    """Yield findings about the roots of Versions.
+
+    In an ordered mode there are none, because migration sets the ancestors.
+    """
+    # Migration deletes Versions beyond ``maxversions``, possibly roots, so the remaining roots are checked then.
     pruned = kind.maxversions and count > kind.maxversions
     if kind.singleversionroot and roots > 1 and kind.versionmode not in ORDERED and not pruned:
         yield _make_finding(row.xid, "multiple_roots", f"{roots} Versions are roots")
@@ -159,7 +162,7 @@ def _check_sticky(row: Row, kind: ResourceType) -> None:
 def _check_document(row: Row, kind: ResourceType) -> Iterator[Finding]:
     if not kind.hasdocument and row.document is not None:
         raise RegistryError("hasdocument_violation", subject=str(row.xid), plural=kind.plural)
-    if kind.hasdocument:  # which it may not have had before
+    if kind.hasdocument:  # under the old model the type may have had no documents
         for name in (kind.singular, f"{kind.singular}base64"):
             if name in row.attributes:
                 yield _make_finding(row.xid, "hasdocument", "an extension has the name of the document", name)
@@ -175,13 +178,12 @@ def _make_finding(xid: Xid, rule: str, message: str, path: str = "") -> Finding:
 
 
 def migrate(transaction: WriteTransaction, old: Model, context: Context) -> Iterator[Change]:
-    """Bring what was written under ``old`` to ``context.model``; yields what changed.
+    """Update all entities written under the model ``old`` to ``context.model``. Yields the changes.
 
-    An attribute that now has a default gets it where it is missing: a default is always there to be read (R85), and
-    later ones leave it alone (R72). Versions beyond ``maxversions`` go (R93). Ancestors and default Versions follow
-    ``versionmode`` (R242), documents are validated where that is asked for now (R99, R100):
-    ``model_compliance_error`` if any does not hold. Types whose definition stayed the same are not looked at; of the
-    others one Resource at a time is in memory.
+    Missing attributes that now have a default get it (R85); later changes of a default do not change them (R72).
+    Versions beyond ``maxversions`` are deleted (R93). Ancestors and default Versions follow ``versionmode`` (R242).
+    Documents are validated if the model now requires it (R99, R100): invalid ones raise ``model_compliance_error``.
+    Types with an unchanged definition are skipped. Of other types one Resource at a time is in memory.
     """
     root = transaction.entities.get(ROOT)
     for plural, group in context.model.groups.items() if root else ():
@@ -194,7 +196,7 @@ def migrate(transaction: WriteTransaction, old: Model, context: Context) -> Iter
 
 
 def fill_defaults(copy: WorkingCopy, rules: AttributeSet, now: datetime) -> None:
-    """Give ``copy`` the defaults it lacks; that counts as an update (R34)."""
+    """Set attributes of ``copy`` that are missing to their defaults. This counts as an update (R34)."""
     stored = {name: value for name, value in copy.attributes.items() if name not in VALIDATION}
     values = {**copy.attributes, **rules.check(stored).values}
     if values != copy.attributes:
@@ -207,7 +209,7 @@ def _has_changed(before: GroupType, after: GroupType) -> bool:
 
 
 def _list_changed_types(before: GroupType, after: GroupType) -> Iterator[ResourceType]:
-    """Yield resource types that were there before, with another definition."""
+    """Yield the Resource types that existed before and have another definition now."""
     for plural, resource_type in after.resources.items():
         old_type = before.resources.get(plural)
         if old_type is not None and old_type.document != resource_type.document:
@@ -236,7 +238,7 @@ def _migrate_resource(transaction: WriteTransaction, copy: ResourceCopy, kind: R
     fill_defaults(copy, kind.metaattributes, context.now)
     for version in copy.versions.values():
         fill_defaults(version, kind.attributes, context.now)
-    # What was loaded for the Resource before is not what is stored now.
+    # Data loaded for the previous Resource may be outdated, so start with an empty ``Stored``.
     context = replace(context, stored=Stored())
     WriteLoader(transaction.entities, context, transaction.index).complete(resettle_resource(copy, kind, context))
 

@@ -1,1 +1,1 @@
-"""Reading: entities and collections as the JSON that clients see."""
+"""Reading: entities and collections as the JSON that clients receive."""

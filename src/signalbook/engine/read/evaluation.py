@@ -1,7 +1,7 @@
-"""Filter evaluation: which entities pass, tested on what the store's prefilter lets through.
+"""Filter evaluation: test which of the entities that the store's prefilter selects pass the filter.
 
-Paths of entities are read from the store, every expression is tested on them, and what passed becomes a tree of what is
-left. Attributes are looked up as a client would see them in API view, without rendering whole entities.
+Paths of entities are read from the store and every expression is tested on them. The passing paths become a tree of the
+remaining entities. Attributes have the values that clients see in API view, but whole entities are not rendered.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _COLUMNS: Final[dict[str, Callable[[Row], Value]]] = {
     "createdat": lambda row: row.createdat,
     "modifiedat": lambda row: row.modifiedat,
 }
-"""The attributes that are the same in a row and in its rendering."""
+"""The attributes whose values are the same in a stored row and in the rendered entity."""
 
 
 class AttributeLookup:
-    """Finds attributes of nodes that have their rows, and their counts where these are asked for."""
+    """Reads attribute values of nodes. Nodes must have their rows, and counts if a count is requested."""
 
     def __init__(self, model: Model, renderer: Renderer) -> None:
         self.model = model
@@ -43,12 +43,12 @@ class AttributeLookup:
         self._is_computed = cache(partial(is_computed, model))
 
     def read_values(self, node: EntityNode, steps: Steps, *, timestamp: bool) -> list[Value]:
-        """Return all values at ``steps`` (R189), timestamps as instants if ``timestamp`` says so."""
+        """Return all values at ``steps`` (R189). With ``timestamp`` they are converted to instants."""
         values = self._find_values(node, steps)
         return list(map(as_instant, values)) if timestamp else values
 
     def accepts(self, node: EntityNode, expression: FilterExpression) -> bool:
-        """Return True if the entity that ``expression`` is about passes it."""
+        """Return True if the values of ``node`` satisfy ``expression``."""
         return expression.accepts(self.read_values(node, expression.steps, timestamp=expression.timestamp))
 
     def _find_values(self, node: EntityNode, steps: Steps) -> list[Value]:
@@ -83,30 +83,33 @@ class AttributeLookup:
 
 @dataclass(frozen=True, slots=True)
 class LoadedMember:
-    """An entity whose node is there already, among others that are not."""
+    """A member of a list to sort whose node is loaded already (compare ``PathMember``, which loads its
+    node on demand).
+    """
 
     node: EntityNode
     lookup: AttributeLookup
 
     @property
     def folded(self) -> str:
-        """The folded id."""
+        """The id in the form used for sorting."""
         return self.node.folded
 
     def read_values(self, steps: Steps, *, timestamp: bool) -> list[Value]:
-        """Return the values of ``AttributeLookup.read_values``."""
+        """Return the values at ``steps``: see ``AttributeLookup.read_values``."""
         return self.lookup.read_values(self.node, steps, timestamp=timestamp)
 
 
 _PATHS_PER_QUERY: Final = 1000
 Step: TypeAlias = tuple[str, str]
-"""Collection and folded id: its steps put a path in its place in the response."""
+"""A collection and a folded id. The steps of a path define its position in the response."""
 
 
 class PathMember:
-    """An entity at the end of a path, ``above`` those on the way; ``remainder`` is what is left of it.
+    """An entity at the end of a path. ``above`` is the entity before it on the path, None for the first.
 
-    What is asked of it decides what is fetched. ``passed`` are the alternatives it passed, by their numbers.
+    Data is fetched only when it is requested. ``passed`` are the numbers of the filter's alternatives that the path
+    passes so far; ``remainder`` is the part of the entity that the filter leaves.
     """
 
     __slots__ = ("_node", "_walk", "above", "first_key", "hit", "level", "passed", "remainder")
@@ -123,24 +126,24 @@ class PathMember:
 
     @property
     def folded(self) -> str:
-        """The folded id."""
+        """The id in the form used for sorting."""
         return self.hit.folded
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The whole path."""
+        """The steps of the whole path, from the first collection to this entity."""
         step = (self._walk.path[self.level], self.hit.folded)
         return (step,) if self.above is None else (*self.above.steps, step)
 
     @property
     def node(self) -> EntityNode:
-        """The entity without its members; needed only for computed attributes."""
+        """The node of the entity, without its members. It is needed only for computed attributes."""
         if self._node is None:
             self._node = self._walk.make_node(self.level, self.hit, self.above)
         return self._node
 
     def next_collection(self, level: int) -> str | None:
-        """Return the collection that the path goes on with from ``level``, None if it ends before."""
+        """Return the collection that follows on the path at ``level``, or None if the path ends before."""
         return self._walk.path[level] if level <= self.level else None
 
     def find_ancestor(self, level: int) -> PathMember:
@@ -151,7 +154,7 @@ class PathMember:
         return member
 
     def read_values(self, steps: Steps, *, timestamp: bool) -> list[Value]:
-        """Return the values at ``steps``; a stored attribute is read without the rest of its row."""
+        """Return the values at ``steps``. A stored attribute is read without loading the rest of its row."""
         return self._walk.make_reader(self.level, steps, timestamp)(self)
 
 
@@ -160,10 +163,10 @@ _Test: TypeAlias = tuple[_ValueReader, Callable[[Sequence[Value]], bool]]
 
 
 class PathWalk:
-    """The walk from ``base``, an entity with its rows, through the collections of ``path``.
+    """A walk from ``base``, an entity with its rows, through the collections of ``path``.
 
-    ``alternatives`` are the numbers of the filter's alternatives that lead down this path; ``asked`` is an attribute
-    that the first entities will be asked for.
+    ``alternatives`` are the filter's alternatives that apply to this path, by number. ``sort_steps`` is an attribute of
+    the first entities on the path that the caller will sort by.
     """
 
     def __init__(
@@ -197,7 +200,7 @@ class PathWalk:
             self._needed_steps[0].add(sort_steps)
         self._counted_levels = [level for level, steps in enumerate(self._needed_steps) if any(map(is_count, steps))]
         self._counts: Mapping[tuple[int, str], int] = {}
-        # Levels of whose entities more is asked than attributes as they are stored.
+        # Levels at which computed attributes are needed, not only stored ones.
         self._computed_levels = {
             level
             for level, steps in enumerate(self._needed_steps)
@@ -216,12 +219,15 @@ class PathWalk:
         ]
 
     def find_matches(self, *, after: str | None = None) -> Iterator[PathMember]:
-        """Yield the ends of paths that pass, by the folded ids on them; the first step is after the id ``after``."""
+        """Yield the last entities of the paths that pass, ordered by the folded ids on the path.
+
+        Only paths whose first id is greater than ``after`` are read.
+        """
         last = len(self.path) - 1
         above: list[PathMember] = []
         for hits in self._select_hits(after):
             shared = 0
-            # Steps that are those of the path before are the same objects: what was found out about them still holds.
+            # Steps shared with the previous path are the same objects, so their test results can be reused.
             while shared < len(above) and above[shared].hit is hits[shared]:
                 shared += 1
             if shared < last:
@@ -233,20 +239,22 @@ class PathWalk:
                 yield member
 
     def filter_alternatives(self, member: PathMember, alternatives: frozenset[int]) -> frozenset[int]:
-        """Return the alternatives whose expressions about entities at its level ``member`` passes."""
-        # Where nothing is asked nothing is fetched: most levels of a deep filter are passed through.
+        """Return those of ``alternatives`` whose expressions about the level of ``member`` are satisfied
+        by ``member``.
+        """
+        # If no expression is about this level, nothing is fetched. That is true of most levels of a deep filter.
         if not alternatives or not self._needed_steps[member.level]:
             return alternatives
         passed = alternatives
         for number, tests in self._tests[member.level].items():
-            # Loops, and no generators: these take as long as the tests.
+            # Loops instead of generators, because a generator here costs as much as the tests.
             for read_value, accepts in tests:
                 if number in passed and not accepts(read_value(member)):
                     passed -= {number}
         return passed
 
     def _make_reader(self, level: int, steps: Steps, timestamp: bool) -> _ValueReader:
-        """Return the question that finds the values at ``steps`` of the entities at ``level``."""
+        """Return a function that reads the values at ``steps`` of an entity at ``level``."""
         part = self._find_part(level, steps)
         name, *inner_steps = steps
         if part is None or not isinstance(name, str):
@@ -263,19 +271,21 @@ class PathWalk:
         return read_value
 
     def _find_part(self, level: int, steps: Steps) -> Part | None:
-        """Return the row that stores the attribute at the beginning of ``steps``; None if the attribute is computed."""
+        """Return the row that stores the attribute at the beginning of ``steps``, or None if the
+        attribute is computed.
+        """
         types = self._types + self.path[: level + 1]
         if steps[0] == "meta" or not isinstance(steps[0], str) or is_computed(self.lookup.model, types, steps):
             return None
         return "default" if len(types) == 2 else "own"
 
     def _select_hits(self, after: str | None) -> Iterator[tuple[Hit, ...]]:
-        """Yield the paths that the store selects, with counts batch by batch where they are needed."""
+        """Yield the paths that the store selects. Counts are loaded for batches of paths if they are needed."""
         hits_by_path = self._reader.select(self._build_selection(after))
         if not self._counted_levels:
             yield from hits_by_path
             return
-        # Counts are asked for batch by batch: one query for a thousand paths.
+        # Counts are loaded in batches: one query for a thousand paths.
         for batch in batched(hits_by_path, _PATHS_PER_QUERY):
             self._counts = self._reader.counts(
                 {_find_members_key(hits[level]) for hits in batch for level in self._counted_levels}
@@ -287,7 +297,7 @@ class PathWalk:
         resource = level if 0 <= level < len(self.path) else None
         rows = set(self._computed_levels)
         if resource is not None and resource + 1 in rows:
-            rows.add(resource)  # what is computed of a Version may depend on its Resource
+            rows.add(resource)  # computed attributes of a Version may depend on its Resource
         return Selection(
             parent=(self._base.shown or self._base.row).key,
             types=self.path,
@@ -308,21 +318,21 @@ class PathWalk:
         return tuple(map(self._resolve_default, conditions))
 
     def _resolve_default(self, test: Condition) -> Condition:
-        """Return the condition; the default Version is known for Resources outside the path."""
+        """Return ``test``, with the condition "is the default Version" replaced by the id if ``base`` is a Resource."""
         if test.relation != "default" or len(self._types) != 2:
             return test
         default_id = (self._base.shown or self._base.row).defaultversionid or ""
         return replace(test, relation="=", values=(default_id.lower(),))
 
     def make_node(self, level: int, hit: Hit, above: PathMember | None) -> EntityNode:
-        """Return the entity at ``level``."""
+        """Return the node of the entity ``hit`` at ``level``."""
         row = hit.row
         assert row is not None, "its rows are among those selected"
         match len(self._types) + level:
             case 0:
                 node = EntityNode(xid=row.xid, row=row)
             case 1:
-                # On the way to Versions nobody asks for the default one.
+                # The default Version is not needed for Resources on the way to their Versions.
                 default = hit.default if level in self._computed_levels else None
                 node = EntityNode(xid=row.xid, row=row, shown=_find_shown_row(row, hit.target), default=default)
             case _:
@@ -335,24 +345,27 @@ class PathWalk:
 
 
 def is_count(steps: Steps) -> bool:
-    """Return True if an attribute may be the count of a collection."""
+    """Return True if ``steps`` may select the count of a collection."""
     return steps[0] is Wild.KEY or (isinstance(steps[0], str) and steps[0].endswith("count"))
 
 
 def _find_shown_row(row: Row, target: Row | None) -> Row | None:
-    """Return the row that a Resource shows: references are followed once (R267, R268)."""
+    """Return the row whose meta and Versions a Resource shows. Only one cross reference is followed (R267, R268).
+
+    None if the target is missing or is itself a cross reference.
+    """
     if row.xref is None:
         return row
     return target if target is not None and target.xref is None else None
 
 
 def _find_members_key(hit: Hit) -> int:
-    """Return the storage key of the parent of an entity's members."""
+    """Return the storage key under which the members of an entity are stored."""
     return (hit.target or hit).key
 
 
 class FilterEvaluation:
-    """A filter at work. A ``Remainder`` that it makes holds the members of collections named in ``inline``."""
+    """An evaluation of a filter. The remainders that it builds hold members only for the collections in ``inline``."""
 
     def __init__(self, reader: Reader, filter: Filter, lookup: AttributeLookup) -> None:
         self._reader = reader
@@ -361,7 +374,10 @@ class FilterEvaluation:
         self._query = cache(self._write_query)
 
     def find_remainder(self, base: EntityNode, inline: Inline) -> Remainder | None:
-        """Return what the filter leaves of ``base``, an entity with its rows and counts, and under it; or None."""
+        """Return the part of ``base`` and of everything under it that passes the filter, or None if nothing passes.
+
+        ``base`` must have its rows and counts.
+        """
         passing_base = self._find_passing(base)
         if any(not self._filter.paths[number] for number in passing_base):
             return WHOLE
@@ -377,10 +393,10 @@ class FilterEvaluation:
         after: str | None = None,
         sort_steps: Steps | None = None,
     ) -> Iterator[PathMember]:
-        """Yield the members of a collection of ``base`` that are left, by id after ``after``, each with what is under
-        it.
+        """Yield the members of a collection of ``base`` that pass, by id from after ``after``.
 
-        ``sort_steps`` is an attribute of theirs that will be asked for; ``inline`` is that of the members.
+        Each gets its ``remainder``. ``sort_steps`` is an attribute of the members that the caller will sort by.
+        ``inline`` applies to the members.
         """
         passing_base = [number for number in self._find_passing(base) if self._filter.paths[number][:1] == (plural,)]
         matches = self._find_matches(base, passing_base, after=after, sort_steps=sort_steps)
@@ -388,12 +404,12 @@ class FilterEvaluation:
             remaining = iter(group)
             member = next(remaining)
             first = member.find_ancestor(0)
-            # The shorter paths come first.
+            # Shorter paths come first, so ``member`` is the first entity itself if that passes as a whole.
             first.remainder = WHOLE if member is first else self._build_remainder(chain([member], remaining), 1, inline)
             yield first
 
     def _find_passing(self, base: EntityNode) -> list[int]:
-        """Return numbers of the alternatives whose expressions about ``base`` itself it passes."""
+        """Return the numbers of the alternatives whose expressions about ``base`` itself are satisfied."""
         return [
             number
             for number, alternative in enumerate(self._filter.alternatives)
@@ -408,8 +424,8 @@ class FilterEvaluation:
         after: str | None = None,
         sort_steps: Steps | None = None,
     ) -> Iterator[PathMember]:
-        """Yield the paths that pass, in the order of the response: by collection and id, an entity before what is under
-        it.
+        """Yield the last entities of the passing paths in the order of the response: by collection and id, owners
+        first.
         """
         by_path: dict[tuple[str, ...], list[int]] = {}
         for number in passing_base:
@@ -425,13 +441,13 @@ class FilterEvaluation:
             )
             for path, numbers in by_path.items()
         ]
-        # Each walk is in order by itself: merged they are in the order of the response, without holding any of them.
+        # Each walk is ordered. Merging them gives the order of the response without keeping a walk in memory.
         return merge(*(walk.find_matches(after=after) for walk in walks), key=lambda member: member.steps)
 
     def _build_remainder(self, matches: Iterable[PathMember], depth: int, inline: Inline) -> Remainder:
-        """Return the tree that ``matches`` make from their step ``depth`` on.
+        """Return the tree of the entities on ``matches`` from their step ``depth`` on.
 
-        A match that ends there leaves everything.
+        If a match ends at this step, the whole entity remains.
         """
         remainder = Remainder()
         for plural, group in groupby(matches, key=lambda member: member.next_collection(depth)):
@@ -452,7 +468,7 @@ class FilterEvaluation:
         return remainder
 
     def _write_query(self, passed: frozenset[int], plural: str, depth: int) -> str:
-        """Return the filter that remains for the members of a collection at ``depth`` (R193)."""
+        """Return the query with the filter for the members of the collection ``plural`` at ``depth`` (R193)."""
         texts = []
         for number in sorted(passed):
             if self._filter.paths[number][depth : depth + 1] == (plural,):
@@ -466,7 +482,10 @@ class FilterEvaluation:
 
 
 def _count_entities(matches: Iterable[PathMember], depth: int, passed: set[int]) -> int:
-    """Count the entities at step ``depth`` of ``matches``. Adds the alternatives that they passed to ``passed``."""
+    """Return the number of entities at step ``depth`` of ``matches``.
+
+    Adds the alternatives that they passed to ``passed``.
+    """
     count, last = 0, 0
     for member in matches:
         key = member.find_ancestor(depth).hit.key

@@ -1,7 +1,7 @@
-"""The ``filter`` flag: its syntax, and how a value compares (core/spec.md "Filter Flag", core R181 to R196).
+"""The ``filter`` flag: its syntax and the comparison of values (core/spec.md "Filter Flag", core R181 to R196).
 
-Booleans and numbers compare as such, timestamps (``datetime`` here) as instants, all else as strings without regard to
-case.
+Booleans and numbers compare as such, and timestamps (``datetime`` here) as instants. Other values compare as strings
+without regard to case.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STAR: Final = re.compile(r"\\?\*")
 
 
 class Operator(StrEnum):
-    """The operator of an expression; its value is the spelling."""
+    """The operator of an expression. The value is its spelling."""
 
     EQUAL = "="
     UNEQUAL = "!="
@@ -60,13 +60,13 @@ RELATIVE: Final = frozenset(_RELATIONS) - {Operator.EQUAL}
 
 @dataclass(frozen=True)
 class Operand:
-    r"""The value of an expression as every type reads it. A star stands for any characters, ``\*`` for itself."""
+    r"""The value in an expression, converted to each type it can have. A star matches any characters, ``\*`` a star."""
 
     text: str
 
     @cached_property
     def pieces(self) -> tuple[str, ...]:
-        """The texts between the wildcards, without regard to case; one piece is a text without wildcards."""
+        """The texts between the wildcards, with case folded. A single piece means that there are no wildcards."""
         pieces, start = [""], 0
         for match in _STAR.finditer(self.text):
             pieces[-1] += self.text[start : match.start()]
@@ -80,24 +80,24 @@ class Operand:
 
     @property
     def wild(self) -> bool:
-        """True if there is a wildcard."""
+        """True if the value contains a wildcard."""
         return len(self.pieces) > 1
 
     @cached_property
     def boolean(self) -> bool | None:
-        """The boolean it spells, in lower case only."""
+        """The boolean that the text spells in lower case, else None."""
         return {"true": True, "false": False}.get(self.text)
 
     @cached_property
     def number(self) -> int | float | None:
-        """The number it spells."""
+        """The number that the text spells, else None."""
         if not _NUMBER.fullmatch(self.text):
             return None
         return int(self.text) if _WHOLE.fullmatch(self.text) else float(self.text)
 
     @cached_property
     def instant(self) -> datetime | None:
-        """The timestamp it spells, in UTC."""
+        """The timestamp that the text spells, in UTC, else None."""
         try:
             return parse_timestamp(self.text)
         except ValueError:
@@ -105,7 +105,7 @@ class Operand:
 
     @cached_property
     def matches(self) -> Callable[[str], bool]:
-        """Tells whether a text is this, wildcards standing for any characters. In one pass, whatever the wildcards."""
+        """A function that returns True if a text matches the value with its wildcards. It reads the text only once."""
         first, *middle = self.pieces
         if not middle:
             return lambda text: text.casefold() == first
@@ -128,7 +128,10 @@ class Operand:
 
 
 def make_comparison(relation: Operator, operand: Operand) -> Callable[[Value], bool]:
-    """Return a function that compares a value with ``operand`` by ``relation`` (equal, or one of ``RELATIVE``)."""
+    """Return a function that compares a value with ``operand``.
+
+    ``relation`` is EQUAL or one of ``RELATIVE``. The function returns False for values of other types.
+    """
     compare, text = _RELATIONS[relation], operand.pieces[0]
     boolean, number, instant = operand.boolean, operand.number, operand.instant
     matches = operand.matches if relation is Operator.EQUAL else lambda text_value: compare(text_value.casefold(), text)
@@ -151,7 +154,10 @@ SortKey: TypeAlias = tuple[int, bool | int | float | str | datetime]
 
 
 def sort_key(value: Value) -> SortKey:
-    """Return the sort key: null, objects and arrays lowest (R214), then booleans, numbers, timestamps, strings."""
+    """Return the sort key of a value.
+
+    The order is: null, objects and arrays (R214), booleans, numbers, timestamps, strings.
+    """
     if isinstance(value, bool):
         return 1, value
     if isinstance(value, int | float):
@@ -162,7 +168,10 @@ def sort_key(value: Value) -> SortKey:
 
 
 def as_instant(value: JSON) -> Value:
-    """Return the value of a timestamp attribute as an instant; what is no timestamp stays as it is."""
+    """Return the value of a timestamp attribute as a ``datetime``.
+
+    A value that is not a timestamp is returned as it is.
+    """
     try:
         return parse_timestamp(value) if isinstance(value, str) else value
     except ValueError:
@@ -188,9 +197,9 @@ _OPERATORS: Final = {
 class FilterExpression:
     """A test of one attribute.
 
-    ``types`` are the collections to step through from the entity that the filter is relative to (R182); ``steps`` lead
-    to the attribute inside the entity reached; ``timestamp`` tells that it is one. ``ending`` is the operator and value
-    as written.
+    ``types`` are the collections on the path from the entity that the filter is relative to (R182). ``steps`` lead to
+    the attribute inside the entity at the end of this path. ``timestamp`` means that the attribute is a timestamp.
+    ``ending`` is the operator and value as written.
     """
 
     types: tuple[str, ...]
@@ -202,7 +211,10 @@ class FilterExpression:
 
     @cached_property
     def accepts(self) -> Callable[[Sequence[Value]], bool]:
-        """Tells whether the values at ``steps`` pass. What is not there is unequal to everything (R183, R184)."""
+        """A function that returns True if the values at ``steps`` pass.
+
+        A missing value is unequal to everything (R183, R184).
+        """
         match self.operator:
             case Operator.PRESENT:
                 return bool
@@ -216,23 +228,27 @@ class FilterExpression:
                 return lambda values: any(map(test, values))
 
     def write_below(self, depth: int) -> str:
-        """Return its spelling relative to the members of its collection number ``depth``."""
+        """Return the text of the expression, relative to the members of the collection ``types[depth - 1]``."""
         return write_path((*self.types[depth:], *self.steps)) + self.ending
 
 
 Alternative: TypeAlias = tuple[FilterExpression, ...]
-"""Expressions that an entity and those around it have to pass together (R181)."""
+"""Expressions about the entities on one path that must all be satisfied (R181)."""
 
 
 @dataclass(frozen=True)
 class Filter:
-    """A filter: keeps entities that pass one of ``alternatives``, with all around and under them. None passes none."""
+    """A filter.
+
+    It keeps the entities that satisfy one of ``alternatives``, with their owners and everything under them. Without
+    alternatives nothing is kept.
+    """
 
     alternatives: tuple[Alternative, ...] = ()
 
     @cached_property
     def paths(self) -> tuple[tuple[str, ...], ...]:
-        """The collections that lead to the kept entities, for each alternative."""
+        """The collections on the path to the kept entities, for each alternative."""
         return tuple(
             max((expression.types for expression in alternative), key=len) for alternative in self.alternatives
         )
@@ -242,10 +258,10 @@ FILTER_NOTHING: Final = Filter()
 
 
 def parse_filter(values: Sequence[str], target: Xid, model: Model, *, subject: str) -> Filter | None:
-    """Parse the flag's ``values``, one per occurrence, relative to ``target``, an entity or collection; None without
-    any.
+    """Parse the flag's ``values``, one per occurrence. Returns None if there are no values.
 
-    The outcome is relative to an entity: of a collection to its owner. Raises ``bad_filter`` about ``subject``.
+    Paths are relative to ``target``, an entity or collection. The result is relative to the entity, or to the owner of
+    the collection. Raises ``bad_filter`` about ``subject``.
     """
     if not values:
         return None
@@ -270,7 +286,9 @@ def _parse_alternative(value: str, target: Xid, model: Model, subject: str) -> A
 
 
 def _is_one_branch(alternative: Alternative) -> bool:
-    """Return True if all expressions are about one entity and those around it: no two branches."""
+    """Return True if all expressions are about entities on one path, so that they do not test two different
+    collections.
+    """
     longest = max((expression.types for expression in alternative), key=len)
     return all(expression.types == longest[: len(expression.types)] for expression in alternative)
 
@@ -285,7 +303,7 @@ def _parse_expression(text: str, target: Xid, model: Model) -> FilterExpression:
     steps, ending = read_path(text)
     operator, operand = _parse_test(ending)
     types, steps = _split_steps(steps, target, model)
-    # Types that are fixed by the target are no part of the way.
+    # Types that the target already fixes are not part of the path.
     start = len(_find_owner_types(target))
     timestamp = any(attribute.type == "timestamp" for attribute in find_definitions(model, types, steps))
     return FilterExpression(
@@ -294,7 +312,7 @@ def _parse_expression(text: str, target: Xid, model: Model) -> FilterExpression:
 
 
 def _parse_test(ending: str) -> tuple[Operator, Operand]:
-    """Parse the operator and the value that follow a path (R183 to R185)."""
+    """Parse the operator and value that follow a path (R183 to R185). Raises ``ValueError``."""
     if not ending:
         return Operator.PRESENT, Operand("")
     sign = next((sign for sign in _OPERATORS if ending.startswith(sign)), None)
@@ -316,8 +334,9 @@ def _find_owner_types(target: Xid) -> tuple[str, ...]:
 
 
 def _split_steps(steps: Steps, target: Xid, model: Model) -> tuple[tuple[str, ...], Steps]:
-    """Split ``steps`` into the collections they go through from the root, and the attribute of the
-    entity they lead to.
+    """Split ``steps`` into the types of the entity, from the root, and the steps of the attribute inside it.
+
+    Raises ``ValueError`` if the steps lead to a collection or a document.
     """
     if target.kind is Kind.META:
         return target.parts[0:4:2], ("meta", *steps)

@@ -1,4 +1,4 @@
-"""The dependents of an entity, direct and indirect, found by following links back level by level."""
+"""The direct and indirect dependents of an entity, found by following links backward level by level."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from signalbook.xid import Kind, Xid
 
 MAX_DEPTH: Final = 10
 MAX_DEPENDENTS: Final = 1_000
-"""The maximum number of dependents that are shown."""
+"""The maximum number of dependents in a result."""
 _GROUPS: Final = "messagegroups"
 _MESSAGES: Final = "messages"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependent:
-    """An entity that depends on another one, ``on``, by a ``relation``; ``depth`` is 1 if that is what was asked for.
+    """An entity that depends on another entity, ``on``, by a ``relation``. ``depth`` is 1 for direct dependents.
 
-    It is a Resource where its default Version refers to the other, and the Version where another one does; ``source``
-    is what is stored with the link, which may be the default Version.
+    ``xid`` is a Resource if its default Version has the link, and a Version if another Version has it. ``source`` is
+    the entity that is stored with the link, which may be the default Version.
     """
 
     xid: Xid
@@ -42,13 +42,13 @@ class Dependent:
     source: Xid
 
     def to_json(self) -> JSONObject:
-        """Return the JSON for clients."""
+        """Return the dependent as the JSON object that clients receive."""
         return {"xid": str(self.xid), "relation": self.relation, "on": str(self.on), "depth": self.depth}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
-    """The dependents of ``xid``, the nearest first; not all of them unless ``complete``."""
+    """The dependents of ``xid``, the nearest first. If not ``complete``, there are more."""
 
     xid: Xid
     dependents: tuple[Dependent, ...]
@@ -56,10 +56,10 @@ class Impact:
 
 
 def find_impact(index: IndexReader, reader: Reader, xid: Xid, access: Access, depth: int = MAX_DEPTH) -> Impact:
-    """Find what depends on a Group, Resource or Version, up to ``depth`` steps away, as far as ``access`` shows it.
+    """Find the dependents of a Group, Resource or Version, up to ``depth`` steps away, that ``access`` can read.
 
-    Hidden entities lead to nothing: their dependents are not found through them. Three queries a level. Raises
-    ``not_found``.
+    Hidden entities are not followed, so their dependents are not found through them. Takes three queries per level.
+    Raises ``not_found``.
     """
     if xid.kind not in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION) or reader.get(xid) is None:
         raise RegistryError("not_found", subject=str(xid))
@@ -100,10 +100,10 @@ def find_direct_dependents(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackwardLinks:
-    """Links that are followed from their ends to what has them, as far as ``access`` shows that.
+    """Links followed backward, from a target to the entities that refer to it and that ``access`` can read.
 
-    With ``groups`` a message group is a step of its own between its messages and the endpoints that have it. ``moved``
-    is a Resource of which only those count who name no Version: it is about to have another default one.
+    ``groups`` makes a message group a step of its own between its messages and the endpoints that use it. ``moved`` is
+    a Resource that is about to get another default Version, so links that name one of its Versions are ignored.
     """
 
     index: IndexReader
@@ -113,7 +113,7 @@ class BackwardLinks:
     moved: Xid | None = None
 
     def follow(self, nodes: Collection[Xid], depth: int) -> Iterator[Dependent]:
-        """Yield what refers to one of these, once for each link."""
+        """Yield the entities that refer to one of ``nodes``, once for each link. ``depth`` is stored in the results."""
         resources = {node.resource for node in nodes if node.kind is not Kind.GROUP}
         rows = load_rows_with_defaults(
             self.reader, {*resources, *(resource.owner for resource in resources)}, resources
@@ -133,13 +133,13 @@ class BackwardLinks:
                 )
         for node in nodes:
             owner = node.resource.owner if node.kind is not Kind.GROUP else node
-            # An endpoint has messages of its own.
+            # An endpoint contains messages itself.
             contains = node.group_type == "endpoints" or (self.groups and node.resource_type == _MESSAGES)
             if node.kind is not Kind.GROUP and contains and self.access.is_readable(owner):
                 yield Dependent(xid=owner, relation=_MESSAGES, on=node, depth=depth, source=owner)
 
     def _load_identities(self, rows: Iterable[Row]) -> dict[int, list[str]]:
-        """Return the names that documents give themselves, by the keys of the Versions that have them."""
+        """Return the names that documents give themselves, by the storage key of their Version."""
         identities: dict[int, list[str]] = defaultdict(list)
         keys = [row.key for row in rows if row.xid.kind is Kind.VERSION]
         for key, link in self.index.links(keys) if keys else ():
@@ -148,20 +148,22 @@ class BackwardLinks:
         return identities
 
     def _is_about(self, referrer: Referrer, on: Xid) -> bool:
-        """Return True if a link to a target of ``on`` is about that entity."""
+        """Return True if the link ``referrer``, which was found for ``on``, really refers to ``on``."""
         if referrer.target == str(on):
             return on != self.moved or not referrer.kind.endswith(PINNED)
         if referrer.kind == IMPORT:
             return True
         if referrer.target == str(on.resource.owner):
             return referrer.kind == _GROUPS
-        # Of a Version: those who take whatever is the default one. Others have named theirs.
+        # A Version depends on links to its Resource, because it is the default one. Links that name another Version do
+        # not count.
         return not referrer.kind.endswith(PINNED)
 
 
 def load_rows_with_defaults(reader: Reader, xids: Collection[Xid], resources: Collection[Xid]) -> dict[Xid, Row]:
-    """Return the entities that exist among ``xids``, and the default Versions of the ``resources`` among them: two
-    queries.
+    """Return the rows of ``xids`` that exist, and the default Versions of ``resources``, in two queries.
+
+    ``resources`` must be among ``xids``.
     """
     rows = reader.get_many(xids)
     resource_rows = (row for xid in resources if (row := rows.get(xid)) is not None)
@@ -171,7 +173,10 @@ def load_rows_with_defaults(reader: Reader, xids: Collection[Xid], resources: Co
 def _list_targets(
     node: Xid, rows: dict[Xid, Row], identities: Mapping[int, Sequence[str]], *, through_groups: bool
 ) -> Iterator[str]:
-    """Yield the targets of links to an entity: itself; for a Resource its default Version and its Group, too."""
+    """Yield the targets of links that count as links to an entity.
+
+    These are its xid, for a default Version its Resource, for a message also its Group, and the names of its schema.
+    """
     yield str(node)
     if node.kind is Kind.GROUP:
         return

@@ -1,6 +1,6 @@
-"""The entities that a response contains, loaded level by level (core/spec.md "Inline Flag").
+"""The entities in a response, loaded level by level (core/spec.md "Inline Flag").
 
-A handful of queries per type, however many entities there are.
+Loading takes a few queries per type, however many entities there are.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from signalbook.storage.base import Reader, Row
 from signalbook.xid import Kind, Xid
 
 CONFIGURATION: Final = ("capabilities", "model", "modelsource")
-"""Parts of the Registry that ``*`` leaves out: they must be named (R199)."""
+"""Parts of the Registry that ``*`` does not inline; they must be named (R199)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inline:
-    """The collections to inline at one level, by name, and under each of these; ``everything`` is ``*``."""
+    """The collections to inline at one level, by name, each with those to inline inside it.
+
+    ``everything`` means ``*``.
+    """
 
     names: Mapping[str, Inline] = field(default_factory=dict)
     everything: bool = False
@@ -30,7 +33,7 @@ class Inline:
         return name in self.names or (self.everything and name not in CONFIGURATION)
 
     def select(self, name: str) -> Inline:
-        """Return what to inline inside ``name``."""
+        """Return the collections to inline inside the collection ``name``."""
         return ALL if self.everything else self.names.get(name, NOTHING)
 
     def __or__(self, other: Inline) -> Inline:
@@ -44,15 +47,15 @@ class Inline:
 NOTHING: Final = Inline()
 ALL: Final = Inline(everything=True)
 EXPORT: Final = Inline(names={"capabilities": NOTHING, "modelsource": NOTHING}, everything=True)
-"""What ``/export`` inlines unless asked otherwise (R274)."""
+"""The collections that ``/export`` inlines unless the request names others (R274)."""
 
 
 def parse_inline(values: Iterable[str], target: Xid, model: Model, *, subject: str) -> Inline:
-    """Parse the flag's ``values``, one per occurrence, each a comma list of paths relative to ``target`` (R198-R201).
+    """Parse the flag's ``values``, one per occurrence, each a comma-separated list of paths (R198-R201).
 
-    ``target`` is what the response shows: an entity, or a collection whose entities the paths start in. Its types exist
-    in ``model``. Raises ``bad_inline`` for bad syntax and ``inline_noninlineable`` for a name that cannot be inlined
-    there (R202), about ``subject``.
+    Paths are relative to ``target``, the entity that the response shows, or to the members if ``target`` is a
+    collection. Its types must exist in ``model``. Raises ``bad_inline`` for bad syntax and ``inline_noninlineable`` for
+    a name that cannot be inlined (R202); both errors are about ``subject``.
     """
     result = NOTHING
     for value in values:
@@ -74,12 +77,15 @@ def _parse_steps(path: str, value: str, subject: str) -> list[str]:
 
 
 def _build_tree(steps: list[str], target: Xid, model: Model, subject: str) -> Inline:
-    """Return a path as a chain of levels, each checked against the model."""
+    """Return a path as nested ``Inline`` levels.
+
+    Raises ``inline_noninlineable`` for a step that the model does not allow.
+    """
     types = list(target.parts[0:4:2])
     kind = _ENTITY.get(target.kind, target.kind)
     for step in steps:
         if step == "*" and (kind is not Kind.META or len(steps) == 1):
-            continue  # * is whatever there is to inline at its level, which is nothing inside a leaf
+            continue  # * inlines everything at its level; inside a leaf that is nothing
         if step not in _list_inlineable(kind, types, model):
             raise RegistryError("inline_noninlineable", subject=subject, name=".".join(steps))
         kind = _find_kind(kind, step)
@@ -96,14 +102,17 @@ _BELOW: Final = {Kind.REGISTRY: Kind.GROUP, Kind.GROUP: Kind.RESOURCE, Kind.RESO
 
 
 def _find_kind(kind: Kind, name: str) -> Kind:
-    """Return the kind that a name leads to. A leaf, such as meta, has nothing to inline."""
+    """Return the kind of the entities that ``name`` leads to.
+
+    META stands for every leaf, which has nothing to inline.
+    """
     if name in CONFIGURATION or kind is Kind.VERSION or (kind is Kind.RESOURCE and name != "versions"):
         return Kind.META
     return _BELOW[kind]
 
 
 def _list_inlineable(kind: Kind, types: list[str], model: Model) -> Collection[str]:
-    """Return the names that can be inlined at this level (R197)."""
+    """Return the names that can be inlined in an entity of this kind (R197)."""
     if kind is Kind.REGISTRY:
         return {*CONFIGURATION, *model.groups}
     if kind is Kind.GROUP:
@@ -119,16 +128,17 @@ def _list_document_names(type: ResourceType) -> set[str]:
 
 
 _ENTITY_BYTES: Final = 300
-"""Least size of an entity in a response. With the documents' sizes a lower bound, known before much is in memory."""
+"""The minimum size of an entity in a response. Together with the documents' sizes it gives an early lower bound."""
 _DOCUMENTS_AT_ONCE: Final = 64
 
 
 @dataclass(slots=True, kw_only=True)
 class Remainder:
-    """The rest that a filter leaves under an entity: all, or of each collection a count and the inlined members.
+    """The part of an entity that a filter leaves.
 
-    ``members`` are by storage key. ``passed`` are the numbers of the filter's alternatives that left something, and
-    ``queries`` by collection the query of its URL that shows the same (R193); none means that all of it is left.
+    ``whole`` means everything. Otherwise ``counts`` has the number of remaining members by collection, and ``members``
+    the remaining members of inlined collections by storage key. ``passed`` are the numbers of the filter's alternatives
+    that matched. ``queries`` has, by collection, the query for its URL that shows the same members (R193).
     """
 
     whole: bool = False
@@ -138,11 +148,11 @@ class Remainder:
     queries: dict[str, str] = field(default_factory=dict)
 
     def contains(self, plural: str, key: int) -> bool:
-        """Return True if this member of an inlined collection is left."""
+        """Return True if the filter leaves the member with storage key ``key`` of the inlined collection ``plural``."""
         return self.whole or key in self.members.get(plural, ())
 
     def select(self, plural: str, key: int) -> Remainder:
-        """Return the rest under a member that is left."""
+        """Return the part that the filter leaves of a member for which ``contains`` is True."""
         return WHOLE if self.whole else self.members[plural][key]
 
 
@@ -151,13 +161,14 @@ WHOLE: Final = Remainder(whole=True)
 
 @dataclass(slots=True, kw_only=True)
 class EntityNode:
-    """An entity to be shown.
+    """An entity in a response.
 
-    ``xid`` is the one it is shown under: not the stored one under a cross reference. Of a Resource ``shown`` is the
-    row whose meta and Versions appear (its own or its xref's target; None if that is missing) and ``default`` the row
-    of the default Version; of a Version ``shown`` is its Resource's row. ``collections`` are the inlined ones,
-    ``content`` is the document when it is inlined. ``remainder`` is what the response's filter leaves, None without.
-    ``through`` is the storage key of the cross reference that a Version is seen through, if it is.
+    ``xid`` is the xid that clients see; under a cross reference it differs from the stored one. For a Resource,
+    ``shown`` is the row whose meta and Versions appear (its own or its xref's target, None if that is missing) and
+    ``default`` is the row of the default Version. For a Version, ``shown`` is the row of its Resource. ``collections``
+    are the inlined collections and ``content`` is the document if it is inlined. ``remainder`` is what the filter
+    leaves, None without a filter. ``through`` is the storage key of the cross reference that a Version is seen through,
+    or None.
     """
 
     xid: Xid
@@ -173,17 +184,17 @@ class EntityNode:
 
     @property
     def folded(self) -> str:
-        """The id as it is sorted by."""
+        """The id in the form used for sorting."""
         return self.xid.id.lower()
 
     @property
     def whole(self) -> bool:
-        """True if everything under it may be shown."""
+        """True if everything under the entity may be shown, because no filter removes a part of it."""
         return self.remainder is None or self.remainder.whole
 
 
 class ResponseBudget:
-    """The maximum size of a response in bytes. ``spend`` raises ``too_large`` (R203) about ``subject`` beyond it."""
+    """The maximum size of a response in bytes. ``subject`` is the xid in the error."""
 
     def __init__(self, limit: int, subject: str) -> None:
         self._left = limit
@@ -191,7 +202,7 @@ class ResponseBudget:
         self._subject = subject
 
     def spend(self, size: int) -> None:
-        """Count ``size`` more bytes."""
+        """Count ``size`` more bytes. Raises ``too_large`` if the limit is exceeded (R203)."""
         self._left -= size
         if self._left < 0:
             detail = f"it would have more than {self._limit} bytes; ask for parts of it, or inline less"
@@ -199,7 +210,7 @@ class ResponseBudget:
 
 
 class NodeLoader:
-    """Loads what is under nodes of one type. With ``doc`` only what document view shows (R270, R271)."""
+    """Loads the data under nodes of one type. With ``doc`` it loads only data that document view shows (R270, R271)."""
 
     def __init__(self, reader: Reader, model: Model, budget: ResponseBudget, *, doc: bool) -> None:
         self._reader = reader
@@ -208,7 +219,10 @@ class NodeLoader:
         self._doc = doc
 
     def fill(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
-        """Complete ``nodes``, all of one kind and type, with what ``inline`` names."""
+        """Load the collections and documents that ``inline`` names into ``nodes``, which must be of one kind and type.
+
+        Raises ``too_large``.
+        """
         self._budget.spend(_ENTITY_BYTES * len(nodes))
         self._fill(nodes, inline)
 
@@ -217,7 +231,10 @@ class NodeLoader:
             _FILL_BY_KIND[nodes[0].xid.kind](self, nodes, inline)
 
     def resolve(self, nodes: Collection[EntityNode]) -> None:
-        """Set what Resources show: a target missing or itself a cross reference is not followed (R267, R268)."""
+        """Set ``shown`` of Resources to their own row or the target of their cross reference.
+
+        A target that is missing or itself a cross reference is not followed; ``shown`` is then None (R267, R268).
+        """
         xrefs = {node.row.xref for node in nodes if node.row.xref is not None}
         targets = self._reader.get_many(xrefs) if xrefs and not self._doc else {}
         for node in nodes:
@@ -232,9 +249,9 @@ class NodeLoader:
         self._fill_owners(nodes, self._model.groups[nodes[0].xid.group_type].resources, inline)
 
     def _fill_owners(self, nodes: Sequence[EntityNode], plurals: Iterable[str], inline: Inline) -> None:
-        """Fill the Registry or Groups: counts of all collections in one query, each inlined collection in another."""
+        """Fill the Registry or Groups: all counts in one query, and each inlined collection in another."""
         by_key = {node.row.key: node for node in nodes}
-        # Empty collections are shown too, and counts has no entry for them.
+        # Empty collections are shown too, but ``counts`` has no entry for them.
         counts = self._reader.counts(by_key)
         for plural in plurals:
             for key, node in by_key.items():
@@ -271,7 +288,7 @@ class NodeLoader:
                 )
 
     def _inline_versions(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
-        # Several Resources may show the Versions of one: cross references, and the Resource itself.
+        # Several Resources may show the same Versions: cross references and their target.
         showing: dict[int, list[EntityNode]] = {}
         for node in nodes:
             node.collections["versions"] = {}
@@ -297,7 +314,7 @@ class NodeLoader:
             node.counts["versions"] = _count(node, "versions", counts.get((_find_key(node.shown), "versions"), 0))
 
     def _load_defaults(self, nodes: Sequence[EntityNode]) -> None:
-        # Where all Versions are inlined the default one is among them.
+        # If all Versions are inlined, the default Version is already loaded.
         version_xids = {node.shown.default_version for node in nodes if not _lists_all(node) and node.shown}
         rows = self._reader.get_many(version_xids) if version_xids else {}
         for node in nodes:
@@ -313,7 +330,7 @@ class NodeLoader:
             self._load_documents([(node, node.row) for node in nodes], resource_type)
 
     def _load_documents(self, pairs: Iterable[tuple[EntityNode, Row]], type: ResourceType) -> None:
-        """Set ``content`` where the document is here and not behind a ``<RESOURCE>url``."""
+        """Set ``content`` of nodes whose document is stored in the registry, not behind a ``<RESOURCE>url``."""
         if not type.hasdocument:
             return
         by_digest: dict[str, list[EntityNode]] = {}
@@ -341,14 +358,17 @@ _FILL_BY_KIND: Final[dict[Kind, Callable[[NodeLoader, Sequence[EntityNode], Inli
 
 
 def make_version_node(resource: Row, shown_row: Row | None, row: Row) -> EntityNode:
-    """Return a Version as seen under ``resource``, whose Versions are those of ``shown_row``."""
+    """Return the node of a Version as clients see it under ``resource``, which shows the Versions of ``shown_row``."""
     if shown_row is None or shown_row.key == resource.key:
         return EntityNode(xid=row.xid, row=row, shown=shown_row)
     return EntityNode(xid=resource.xid / "versions" / row.xid.id, row=row, shown=shown_row, through=resource.key)
 
 
 def make_member_node(owner: EntityNode, row: Row, plural: str) -> EntityNode:
-    """Return a member of a collection of ``owner`` that its filter leaves."""
+    """Return the node of ``row``, a member of the collection ``plural`` of ``owner``.
+
+    The filter must leave this member.
+    """
     version = row.xid.kind is Kind.VERSION
     node = make_version_node(owner.row, owner.shown, row) if version else EntityNode(xid=row.xid, row=row)
     node.remainder = owner.remainder and owner.remainder.select(plural, row.key)
@@ -356,10 +376,10 @@ def make_member_node(owner: EntityNode, row: Row, plural: str) -> EntityNode:
 
 
 def list_member_rows(reader: Reader, owners: Iterable[tuple[int, EntityNode]], plural: str) -> Iterator[Row]:
-    """Yield the rows that filters leave of a collection of some entities, given with the keys that its members are
-    beneath.
+    """Yield the rows of the collection ``plural`` that filters leave.
 
-    A row may come twice if two entities show it, of whom only one shows all.
+    ``owners`` are the storage keys and nodes of the owners. If two entities show the same row and only one of them
+    shows all members, the row may come twice.
     """
     whole: set[int] = set()
     selected: set[int] = set()
@@ -379,7 +399,7 @@ def _count(node: EntityNode, plural: str, stored_count: int) -> int:
 
 
 def _lists_all(node: EntityNode) -> bool:
-    """Return True if the default Version is among the inlined ones."""
+    """Return True if all Versions are inlined, so that the default Version is among them."""
     return "versions" in node.collections and node.whole
 
 

@@ -1,7 +1,6 @@
-"""The ``sort`` flag, and one page of a collection (core/spec.md "Sort Flag", core R212 to R215; R285 to R292).
+"""The ``sort`` flag and the pages of a collection (core/spec.md "Sort Flag", core R212 to R215; R285 to R292).
 
-A page begins behind a position, or ends at one, never at a number: members that are added or removed neither repeat
-nor skip others.
+A page starts or ends at a position, not at a number, so added or removed members never repeat or skip others.
 """
 
 from __future__ import annotations
@@ -26,7 +25,10 @@ _ORDERS = {"": False, "=asc": False, "=desc": True}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sort:
-    """An order: by the attribute at ``steps``, perhaps a ``timestamp``, then by id; both ``descending`` or neither."""
+    """A sort order: by the attribute at ``steps``, then by id, both ``descending`` or both ascending.
+
+    ``timestamp`` means that the attribute is a timestamp.
+    """
 
     steps: Steps
     descending: bool = False
@@ -34,9 +36,9 @@ class Sort:
 
 
 def parse_sort(value: str | None, target: Xid, model: Model, *, subject: str) -> Sort | None:
-    """Parse the flag's value for the collection ``target``; None without one.
+    """Parse the flag's ``value`` for the collection ``target``. Returns None if ``value`` is None.
 
-    Raises ``sort_noncollection`` if ``target`` is none (R212) and ``bad_sort`` about ``subject``.
+    Raises ``sort_noncollection`` if ``target`` is not a collection (R212), and ``bad_sort``; both about ``subject``.
     """
     if value is None:
         return None
@@ -65,22 +67,22 @@ def _read_sort(value: str, types: tuple[str, ...], model: Model) -> Sort:
 
 
 _MAX_SORT_CHARS: Final = 256
-"""The number of characters of a string that count for its order: a position has to fit into a URL."""
+"""The number of characters of a string that are compared, because a position has to fit into a URL."""
 
 
 class Identified(Protocol):
-    """An entity of a collection."""
+    """An entity that has an id to sort by."""
 
     @property
     def folded(self) -> str:
-        """The folded id."""
+        """The id in the form used for sorting."""
 
 
 class PagedMember(Identified, Protocol):
-    """A member whose attributes can be read."""
+    """A member of a collection whose attribute values can be read."""
 
     def read_values(self, steps: Steps, *, timestamp: bool) -> list[Value]:
-        """Return the values of ``AttributeLookup.read_values``."""
+        """Return the values at ``steps``: see ``AttributeLookup.read_values``."""
 
 
 M = TypeVar("M", bound=PagedMember)
@@ -89,7 +91,7 @@ T = TypeVar("T", bound=Identified)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Behind a member: its folded id and, if the collection is sorted by an attribute, the value of that."""
+    """The position directly after a member: its folded id and, if sorted by an attribute, the attribute's value."""
 
     id: str
     value: JSON = None
@@ -97,9 +99,10 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """A page of a collection: up to ``limit`` members after ``after``; ``total`` is known from page 1 on.
+    """A request for a page of a collection: up to ``limit`` members (None: all) after the position ``after``.
 
-    ``backward`` selects the last ones that are not after it, or of all if it is None.
+    With ``backward`` the page has the last members up to ``after``, or the last of all if ``after`` is None. ``total``
+    is the number of all members if it is known from the first page.
     """
 
     limit: int | None = None
@@ -109,7 +112,10 @@ class PageRequest:
 
     @property
     def size(self) -> int:
-        """The maximum number of members; the last page backward has as many as the last page forward."""
+        """The maximum number of members.
+
+        The last page read backward has as many members as the last page read forward.
+        """
         limit = self.limit or 0
         at_end = self.backward and self.after is None
         return (self.total or 0) % limit or limit if at_end and limit else limit
@@ -117,9 +123,11 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedPage(Generic[T]):
-    """The members of one page, where others begin and end if there are some, and how many members there are in all.
+    """The members of one page.
 
-    Without a limit the members may be fetched while they are iterated over, once.
+    ``following`` and ``preceding`` are the positions of the neighbouring pages, if there are any. ``total`` is the
+    number of all members, None if unknown. Without a limit the members may be fetched lazily, and can be iterated over
+    once.
     """
 
     members: Iterable[T]
@@ -131,9 +139,9 @@ class ListedPage(Generic[T]):
 def page_by_id(
     members: Iterator[T], page: PageRequest, total: int | None = None, *, preceded: bool = True
 ) -> ListedPage[T]:
-    """Return the page of members that come by id from where it begins; the total is counted if it is not known.
+    """Return the page of ``members``, which come by id and start where the page starts.
 
-    ``preceded`` tells whether there still are members up to there.
+    ``total`` is counted if it is needed and None. ``preceded`` is False if there are no members before the page.
     """
     if page.limit is None:
         return ListedPage(members=members)
@@ -150,8 +158,9 @@ def page_by_id(
 
 
 def page_by_id_backward(members: Iterable[T], page: PageRequest) -> ListedPage[T]:
-    """Return the page that ends where ``page`` says; of ``members``, by id, those behind it but for one need not be
-    there.
+    """Return the page that ends at ``page.after``. ``members`` come by id.
+
+    Of the members after that position only the first one is needed.
     """
     window: deque[T] = deque(maxlen=page.size + 1)
     for member in members:
@@ -168,13 +177,13 @@ def _end_page(listed: list[T], page: PageRequest, following: Position | None = N
 
 
 def page_sorted(sort: Sort, members: Iterable[M], page: PageRequest) -> ListedPage[M]:
-    """Return the page of all members, sorted (R214). Holds no more than the page."""
+    """Return one page of ``members`` in sort order (R214). No more than the page is held in memory."""
     order = _Order(sort, page)
     if page.limit is None:
         sorted_entries = sorted(order.list_entries(members), key=_entry_place, reverse=sort.descending)
         return ListedPage(members=[member for _, member in sorted_entries])
     best = nlargest if sort.descending != page.backward else nsmallest
-    # One more than the page has, to know whether there are others beyond it.
+    # One more member than the page holds shows whether there is another page.
     entries = [member for _, member in best(page.size + 1, order.list_entries(members), key=_entry_place)]
     page_members, has_more = entries[: page.size], len(entries) > page.size
     behind = page.after if order.skipped else None
@@ -187,7 +196,10 @@ def page_sorted(sort: Sort, members: Iterable[M], page: PageRequest) -> ListedPa
 
 
 class _Order:
-    """The order of members. ``seen`` counts those read, ``skipped`` those not on the page's side."""
+    """The order of members for one page.
+
+    ``seen`` counts all members read, ``skipped`` those on the other side of ``after``.
+    """
 
     def __init__(self, sort: Sort, page: PageRequest) -> None:
         after = page.after
@@ -198,7 +210,7 @@ class _Order:
         self.skipped = 0
 
     def list_entries(self, members: Iterable[M]) -> Iterator[tuple[tuple[SortKey, str], M]]:
-        """Yield the members after the position, or up to it."""
+        """Yield the members, with their sort keys, that are after the position or, for a backward page, up to it."""
         for member in members:
             self.seen += 1
             place = self._make_key(self._read_value(member)), member.folded
@@ -211,7 +223,7 @@ class _Order:
         return place < after if self._sort.descending else place > after
 
     def make_position(self, member: PagedMember) -> Position:
-        """Return the position of a member."""
+        """Return the position directly after ``member``."""
         value = self._read_value(member)
         if isinstance(value, datetime):
             value = format_timestamp(value)

@@ -1,6 +1,6 @@
-"""Paths to attributes as filters and sort keys use them, and what the model says about them.
+"""Paths to attributes in filters and sort keys, and their definitions in the model.
 
-Dot notation with wildcards (core/spec.md "Dot-Notation in Filters", R189).
+The syntax is dot notation with wildcards (core/spec.md "Dot-Notation in Filters", R189).
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ MAX_STEPS: Final = 32
 
 
 class Wild(Enum):
-    """A wildcard: ``.*`` is any key of an object or map, ``[*]`` any item of an array, ``['*']`` the key ``*``."""
+    """A wildcard: ``.*`` is any key of an object or map, and ``[*]`` any item of an array.
+
+    ``['*']`` is the key ``*``.
+    """
 
     KEY = "*"
     ITEM = "[*]"
@@ -35,9 +38,10 @@ _STEP: Final = re.compile(
 
 
 def read_path(text: str) -> tuple[Steps, str]:
-    """Parse the path that ``text`` begins with; return it with the rest, which is empty or starts with ``= ! < >``.
+    """Parse the path at the beginning of ``text``.
 
-    Raises ``ValueError``, with a sentence for people, for text that does not begin with a path.
+    Returns it with the rest, which is empty or starts with ``=``, ``!``, ``<`` or ``>``. Raises ``ValueError``, with a
+    message for users, if ``text`` does not start with a path.
     """
     steps: list[Step] = []
     position = 0
@@ -61,7 +65,7 @@ def _parse_step(match: re.Match[str]) -> Step:
 
 
 def find_values(value: JSON, steps: Sequence[Step]) -> list[JSON]:
-    """Return every value at ``steps`` inside ``value``; nulls are no values."""
+    """Return all values at ``steps`` inside ``value``, except nulls."""
     values = [value]
     for step in steps:
         values = [inner for value in values for inner in _list_inside(value, step)]
@@ -81,7 +85,7 @@ def _list_inside(value: JSON, step: Step) -> Iterable[JSON]:
 
 
 def write_path(steps: Sequence[Step]) -> str:
-    """Write a path as text: the inverse of ``read_path``."""
+    """Return a path as text: the inverse of ``read_path``."""
     return "".join(map(_write_step, steps)).removeprefix(".")
 
 
@@ -96,8 +100,9 @@ def _write_step(step: Step) -> str:
 
 
 def find_entity_type(model: Model, types: tuple[str, ...]) -> Model | GroupType | ResourceType:
-    """Return the type of the entities that the collections ``types`` lead to from the root; of Versions their
-    Resource's.
+    """Return the type of the entities that the collections ``types`` lead to from the root.
+
+    For Versions this is the type of their Resource.
     """
     if not types:
         return model
@@ -106,7 +111,7 @@ def find_entity_type(model: Model, types: tuple[str, ...]) -> Model | GroupType 
 
 
 def list_collections(model: Model, types: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the plural names of the collections that these entities have."""
+    """Return the plural names of the collections that entities at ``types`` have."""
     if len(types) > 2:
         return ()
     entity = find_entity_type(model, types)
@@ -116,7 +121,7 @@ def list_collections(model: Model, types: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def find_definitions(model: Model, types: tuple[str, ...], steps: Steps) -> list[Attribute]:
-    """Return all definitions that the value at ``steps`` may have; none for open or unknown parts of the model."""
+    """Return all definitions that the value at ``steps`` may have. Empty for parts that the model does not define."""
     entity = find_entity_type(model, types)
     attributes: Mapping[str, Attribute] = entity.attributes
     if isinstance(entity, ResourceType) and len(types) == 2:
@@ -146,7 +151,7 @@ def _list_within(attribute: Attribute, step: Step) -> list[Attribute]:
 
 
 def _find_by_name(attributes: Mapping[str, Attribute], step: Step) -> list[Attribute]:
-    """Return the attribute by name, else the one that the model leaves open."""
+    """Return the attributes with the name ``step``, else the attribute ``*`` for extensions, if there is one."""
     all_attributes = list(_list_attributes(attributes))
     if step is Wild.KEY:
         return all_attributes

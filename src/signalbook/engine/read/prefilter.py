@@ -1,7 +1,7 @@
-"""The SQL prefilter: the part of a filter that a store can test. It drops only entities that would not have passed.
+"""The SQL prefilter: the part of a filter that a store can test. It excludes only entities that fail the filter.
 
-Attributes are stored as compact JSON text. A value that passes is in that text, behind its key, as far as it is of
-ASCII that JSON does not escape.
+Attributes are stored as compact JSON text. A value that passes is part of this text, after its key. Only ASCII
+characters that JSON does not escape can be compared in this way.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def store_conditions(expression: FilterExpression, model: Model, types: tuple[str, ...]) -> tuple[Condition, ...]:
-    """Return the conditions for a path at the step that ``expression`` is about; none if the store cannot test them.
+    """Return the conditions that the store tests for ``expression``. Empty if the store cannot test it.
 
-    ``types`` are the collections from the root to these entities.
+    ``types`` are the collections from the root to the entities that the expression is about.
     """
     if expression.operator in (Operator.UNEQUAL, Operator.ABSENT):
         return ()
-    # A condition that any text meets is no condition, and costs the store a scan.
+    # A condition that every text satisfies is useless and makes the store scan all rows.
     return tuple(test for test in _Prefilter(expression, model, types).list_conditions() if "" not in test.values)
 
 
 class _Prefilter:
-    """The place where the attribute of an expression is stored, and the tests of it."""
+    """The column in which the attribute of an expression is stored, and the conditions for it."""
 
     def __init__(self, expression: FilterExpression, model: Model, types: tuple[str, ...]) -> None:
         self._expression = expression
@@ -75,7 +75,7 @@ class _Prefilter:
             )
 
     def _test_id(self, part: Part) -> Iterator[Condition]:
-        """Yield the test of an id. The stored form is lower-case ASCII; PostgreSQL cannot compare with NUL."""
+        """Yield the condition for an id. Ids are stored in lower-case ASCII. PostgreSQL cannot compare with NUL."""
         operand = self._operand
         relation = "contains" if operand.wild else self._expression.operator.value
         text = max(operand.pieces, key=len) if operand.wild else operand.pieces[0]
@@ -89,7 +89,7 @@ class _Prefilter:
             yield self._make_condition(self._part, column, self._expression.operator.value, value)
 
     def _test_year(self, column: str) -> Iterator[Condition]:
-        """Yield the tests of a timestamp by the year that its text begins with."""
+        """Yield the conditions for a timestamp with wildcards: only the year at its beginning is tested."""
         match = _YEAR.match(self._operand.pieces[0])
         if match is not None and self._expression.operator is Operator.EQUAL:
             year = int(match[0])
@@ -99,9 +99,10 @@ class _Prefilter:
                 )
 
     def _test_text(self) -> Iterator[Condition]:
-        """Yield tests of the JSON text: the key with the beginning of the value, and the longest part of a string.
+        """Yield conditions for the JSON text: the key with the beginning of the value, and the longest part of a
+        string.
 
-        Three conditions at most, however long the path: databases bound the depth of what they are asked.
+        At most three conditions, however long the path is, because databases limit the depth of a query.
         """
         names = [step for step in self._steps if isinstance(step, str) and _SAFE.fullmatch(step)]
         if len(names) > 1:
@@ -130,7 +131,7 @@ class _Prefilter:
 
 
 def _list_beginnings(operand: Operand, *, timestamp: bool) -> tuple[str, ...]:
-    """Return the possible beginnings of the JSON of an equal value."""
+    """Return the texts with which the JSON of an equal value can start."""
     if timestamp and operand.instant is not None:
         return ("",)
     piece = operand.pieces[0]
@@ -143,9 +144,9 @@ def _list_beginnings(operand: Operand, *, timestamp: bool) -> tuple[str, ...]:
 
 
 def _list_number_beginnings(number: float, text: str) -> tuple[str, ...]:
-    """Return the beginnings of a number's text.
+    """Return the texts with which the JSON of a number can start. ``text`` is the beginning of an equal string.
 
-    Only very small and large numbers are written in several ways, and zero has two signs.
+    Very small and large numbers have several spellings, and zero has two signs, so nothing is tested for them.
     """
     least, most = _PLAIN_NUMBERS
     if not least <= abs(number) < most:
@@ -155,7 +156,9 @@ def _list_number_beginnings(number: float, text: str) -> tuple[str, ...]:
 
 
 def _find_longest(operand: Operand) -> str:
-    """Return the longest part that an equal string must have in its JSON, ``""`` if other types may be equal too."""
+    """Return the longest text that the JSON of an equal string must contain, or "" if values of other types may be
+    equal.
+    """
     if operand.number is not None or operand.boolean is not None or operand.instant is not None:
         return ""
     return max((run for piece in operand.pieces for run in _SAFE.findall(piece)), key=len, default="")

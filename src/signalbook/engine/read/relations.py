@@ -1,4 +1,6 @@
-"""Finds the entities that refer to an entity and those that it refers to, step by step, with all links among them."""
+"""Relations of an entity: the entities that refer to it and that it refers to, step by step, and the
+links among these.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,10 @@ from signalbook.xid import Kind, Xid, XidError
 
 MAX_STEPS: Final = 10
 MAX_ENTITIES: Final = 200
-"""The number of entities that are shown, with the one in the middle."""
+"""The maximum number of entities that are shown, including the one in the middle."""
 MAX_ENTITIES_PER_STEP: Final = 60
-"""The number of entities that are shown of one step, so that there is room for the next step."""
-# Further entities of a step are not counted.
+"""The maximum number of entities that are shown per step, so that there is room for the next step."""
+# Entities of a step beyond this number are not counted.
 _MAX_COUNTED: Final = 1_000
 _MAX_LINKS: Final = 1_000
 _MESSAGES: Final = "messages"
@@ -62,28 +64,31 @@ class UnshownEntities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relations:
-    """The entities around ``xid``, the entity itself first, then the others by the number of steps."""
+    """The entities around ``xid``: the entity itself first, then the others by number of steps.
+
+    ``left_out`` counts entities that are not shown.
+    """
 
     xid: Xid
     entities: tuple[RelatedEntity, ...]
     relations: tuple[Relation, ...]
     left_out: tuple[UnshownEntities, ...]
     farther: bool
-    """True if there are entities that are more steps away."""
+    """True if further entities can be reached with more steps."""
 
 
 def find_relations(view: View, xid: Xid, base_url: str, steps: int) -> Relations:
     """Find the readable entities up to ``steps`` steps around a Group, Resource or Version.
 
-    Six queries for each step, whatever the number of entities. Raises ``not_found``.
+    Takes six queries per step, however many entities there are. Raises ``not_found``.
     """
     if xid.kind not in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION) or view.reader.get(xid) is None:
         raise RegistryError("not_found", subject=str(xid))
     backward = BackwardLinks(index=view.index, reader=view.reader, access=view.access, groups=True)
     forward = _ForwardLinks(view, SchemaReferences(view, base_url), middle=xid)
     neighbourhood = _Neighbourhood(xid)
-    # Links that were followed back. ``among`` does not find all of them: the path of an import leads to every file of
-    # that name.
+    # Links that were followed backward. ``find_among`` does not find all of them, because the path of an import leads
+    # to every file of that name.
     followed = set[Relation]()
 
     def find_referrers(level: list[RelatedEntity], step: int) -> Iterator[RelatedEntity]:
@@ -123,13 +128,13 @@ class _Neighbourhood:
         self.left_out: list[UnshownEntities] = []
         # If the middle is a Version, its Resource is the middle as well.
         start = {middle_entity.id, str(middle.resource)} if middle.kind is Kind.VERSION else {middle_entity.id}
-        # By direction, True for steps above 0. An entity of a circle is found in both directions, and each direction
-        # goes on from it.
+        # By direction, True for steps above 0. An entity on a cycle is found in both directions, and each direction
+        # continues from it.
         self._seen = {True: set(start), False: set(start)}
         self._levels: dict[int, list[RelatedEntity]] = {0: [middle_entity]}
 
     def extend(self, steps: int, step: _Step) -> None:
-        """Take the step with this number, which is below 0 in the direction of referrers."""
+        """Find the entities of step number ``steps``, which is below 0 in the direction of referrers."""
         level = self._levels.get(steps - 1 if steps > 0 else steps + 1, [])
         unseen = list(islice(self._list_unseen(level, steps, step), _MAX_COUNTED)) if level else []
         new = [entity for entity in unseen if entity.id not in self.entities]
@@ -143,7 +148,7 @@ class _Neighbourhood:
             )
 
     def has_more(self, steps: int, step: _Step) -> bool:
-        """Return True if there is anything after the last step."""
+        """Return True if there are entities after step number ``steps``."""
         level = self._levels.get(steps, [])
         following = steps + 1 if steps > 0 else steps - 1
         return bool(level) and any(
@@ -159,7 +164,7 @@ class _Neighbourhood:
 
 
 class _ForwardLinks:
-    """Links that are followed from referrers to their targets, and from a Group to its members."""
+    """Finds links from entities to their targets, and from a Group to its members."""
 
     def __init__(self, view: View, references: SchemaReferences, middle: Xid) -> None:
         self._view = view
@@ -167,7 +172,7 @@ class _ForwardLinks:
         self._middle = middle
 
     def follow(self, nodes: list[RelatedEntity]) -> Iterator[tuple[str, str, RelatedEntity]]:
-        """Yield the references of these entities, with referrer and kind; once for each link."""
+        """Yield the references of these entities as referrer, kind and target, one for each link."""
         rows = self._load_rows(nodes)
         links = list(self._list_links(nodes, rows))
         readable = self._view.reader.get_many({xid for _, _, _, xid in links if xid is not None})
@@ -177,7 +182,7 @@ class _ForwardLinks:
         yield from self._list_contents(nodes, rows)
 
     def find_among(self, entities: Mapping[str, RelatedEntity]) -> set[Relation]:
-        """Return all links among these entities."""
+        """Return all links between the given entities."""
         readable_entities = [entity for entity in entities.values() if entity.readable]
         rows = self._load_rows(readable_entities)
         # A Resource stands for its default Version if only the Resource is shown, and the other way round.
@@ -203,7 +208,10 @@ class _ForwardLinks:
         return relations
 
     def _load_rows(self, nodes: Iterable[RelatedEntity]) -> dict[Xid, Row]:
-        """Return the rows of the entities, of the Resources of Versions, and of the default Versions of Resources."""
+        """Return the rows of the entities.
+
+        For a Version its Resource is included, and for a Resource its default Version.
+        """
         xids = [node.xid for node in nodes if node.xid is not None]
         resources = [xid for xid in xids if xid.kind is Kind.RESOURCE]
         with_resources = {*xids, *(xid.resource for xid in xids if xid.resource_id)}
@@ -212,7 +220,9 @@ class _ForwardLinks:
     def _list_links(
         self, nodes: Iterable[RelatedEntity], rows: Mapping[Xid, Row]
     ) -> Iterator[tuple[str, str, str, Xid | None]]:
-        """Yield the links: referrer, kind, and target as text and, if possible, as an xid."""
+        """Yield each link as its referrer, its kind, its target as text, and its target as an xid (None if it is not
+        one).
+        """
         sources: dict[int, tuple[str, Xid]] = {}
         for node in nodes:
             row = rows.get(node.xid) if node.xid is not None else None
@@ -238,7 +248,7 @@ class _ForwardLinks:
     def _list_contents(
         self, nodes: Iterable[RelatedEntity], rows: Mapping[Xid, Row]
     ) -> Iterator[tuple[str, str, RelatedEntity]]:
-        """Yield the messages of Groups, and all Resources of the Group in the middle."""
+        """Yield the contents of Groups: their messages, and for the Group in the middle all Resources."""
         node_rows = (rows.get(node.xid) for node in nodes if node.xid is not None)
         groups = [row for row in node_rows if row is not None and row.xid.kind is Kind.GROUP]
         middle = [row for row in groups if row.xid == self._middle]

@@ -1,8 +1,8 @@
-"""Entities as JSON: attributes in the specification's order, URLs made here and never stored (R47-R57, R249, R270).
+"""Entities as JSON: attributes in the specification's order, with URLs that are never stored (R47-R57, R249, R270).
 
-Streamed rendering writes trees of any size as JSON text in pieces and in bounded memory, byte for byte what a view
-shows at once. What fits is fetched and rendered together, a batch of siblings at a time. Of an entity with more under
-it than fits, the attributes come first and its collections after them, each in batches again.
+Streamed rendering writes JSON text of any size in pieces and in bounded memory, with the same bytes as rendering at
+once. Siblings that fit in memory are loaded and rendered in batches. For an entity that does not fit, its attributes
+are written first and then its collections, again in batches.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from signalbook.values import JSON, JSONError, JSONObject, dump_json, format_tim
 from signalbook.xid import Kind, Xid, short_path
 
 ResponsePath: TypeAlias = str
-"""JSON Pointer of an entity in the response, ``""`` for the response itself."""
+"""The JSON Pointer of an entity in the response; ``""`` is the response itself."""
 
 EXCLUDE_ALL: Final = "?filter=excludeall"
 _VALIDATION: Final = (
@@ -42,10 +42,10 @@ _VALIDATION: Final = (
 
 
 class Renderer:
-    """Renders nodes of one response.
+    """Renders the nodes of one response.
 
-    ``doc`` makes it document view; ``binary`` shows inlined documents as base64 (R176); without ``details`` the
-    ``self`` of a Resource or Version names its document (R30). ``short`` adds short URLs, but not to document view.
+    ``doc`` selects document view. ``binary`` shows inlined documents as base64 (R176). Without ``details`` the ``self``
+    of a Resource or Version is the URL of its document (R30). ``short`` adds short URLs, except in document view.
     """
 
     def __init__(
@@ -59,16 +59,20 @@ class Renderer:
         self._short = short and not doc
 
     def render_entity(self, node: EntityNode, path: ResponsePath = "") -> JSONObject:
-        """Render an entity with everything its node holds. The caller adds configuration parts of the Registry."""
+        """Render an entity with everything that its node holds. ``path`` is its position in the response.
+
+        Inlined parts of the Registry's configuration are added by the caller.
+        """
         return _RENDER[node.xid.kind](self, node, path)
 
     def render_collections(self, node: EntityNode, path: ResponsePath = "") -> JSONObject:
-        """Render only the inlined collections (R177)."""
+        """Render only the inlined collections of ``node`` (R177)."""
         return {name: self._render_map(members, f"{path}/{name}") for name, members in node.collections.items()}
 
     def render_meta(self, resource: EntityNode, path: ResponsePath = "") -> JSONObject:
-        """Render the meta of a Resource (R56): that of the target of a cross reference, in document view only the
-        reference.
+        """Render the meta of a Resource (R56).
+
+        Of a cross reference this is the meta of its target. In document view it is only the reference.
         """
         resource_type, xid, shown_row = self._find_type(resource.xid), resource.xid / "meta", resource.shown
         values: JSONObject = {
@@ -88,7 +92,7 @@ class Renderer:
         return _sort_attributes(values, resource_type.metaattributes)
 
     def _build_default_url(self, resource: EntityNode, shown_row: Row, type: ResourceType, path: ResponsePath) -> str:
-        """Return the URL of the default Version, relative if that is in the response next to the meta (R233)."""
+        """Return the URL of the default Version, relative if the response contains that Version (R233)."""
         version = shown_row.defaultversionid or ""
         if self._doc and version in resource.collections.get("versions", {}):
             return self._build_relative_url(path.removesuffix("/meta") + make_pointer("versions", version))
@@ -147,7 +151,10 @@ class Renderer:
         return {"self": url, **self._render_shortself(node), "xid": str(node.xid)}
 
     def _render_shortself(self, node: EntityNode, below: str = "") -> JSONObject:
-        """Return the shorter one of the entity's paths, neither of which changes while the entity exists (R32)."""
+        """Return ``shortself`` with the shorter one of the entity's two paths, or nothing if short URLs are off.
+
+        Neither path changes while the entity exists (R32).
+        """
         if not self._short:
             return {}
         full, short = f"{node.xid}{below}", f"{short_path(node.row.key)}{below}"
@@ -156,7 +163,7 @@ class Renderer:
         return {"shortself": self._base + min(full, short, key=len)}
 
     def _render_members(self, node: EntityNode, plurals: Iterable[str], path: ResponsePath) -> JSONObject:
-        """Render the URL, the count and, when inlined, the map of each collection (R48, R49)."""
+        """Render the URL, the count and, if inlined, the members of each collection (R48, R49)."""
         values: JSONObject = {}
         for plural in plurals:
             members = node.collections.get(plural)
@@ -176,7 +183,7 @@ class Renderer:
         return {name: self.render_entity(member, path + make_pointer(name)) for name, member in members.items()}
 
     def _build_url(self, xid: Xid, type: ResourceType | None = None) -> str:
-        """Return an absolute URL; for a Resource or Version whose type has documents it ends in ``$details`` (R29)."""
+        """Return the absolute URL of an entity. It ends in ``$details`` if the ``type`` has documents (R29)."""
         return f"{self._base}{xid}{self._details if type and type.hasdocument else ''}"
 
     @staticmethod
@@ -196,8 +203,9 @@ _RENDER: Final[dict[Kind, Callable[[Renderer, EntityNode, ResponsePath], JSONObj
 
 
 def render_document(content: bytes, contenttype: JSON, type: ResourceType, *, binary: bool = False) -> tuple[str, JSON]:
-    """Return the name and value of the attribute that shows a document in JSON (R249): what fits no
-    other way is base64.
+    """Return the name and value of the attribute that shows a document in JSON (R249).
+
+    A document that cannot be shown as JSON or text is base64.
     """
     encoding = "binary" if binary or not content or not isinstance(contenttype, str) else type.type_of(contenttype)
     try:
@@ -213,7 +221,7 @@ def render_document(content: bytes, contenttype: JSON, type: ResourceType, *, bi
 
 
 def _query(node: EntityNode, plural: str) -> str:
-    """Return the query with which a collection's URL shows what the response's filter leaves (R193, R194)."""
+    """Return the query for a collection's URL that selects the members that the filter leaves (R193, R194)."""
     if node.remainder is None:
         return ""
     return node.remainder.queries.get(plural, "") if node.counts.get(plural) else EXCLUDE_ALL
@@ -224,18 +232,18 @@ def _render_times(row: Row) -> JSONObject:
 
 
 def _sort_attributes(values: JSONObject, order: Iterable[str]) -> JSONObject:
-    """Return ``values`` in the order of the model's attributes, followed by those it does not list."""
+    """Return ``values`` in the order ``order``, followed by the values that ``order`` does not list."""
     return {name: values[name] for name in order if name in values} | values
 
 
 def make_pointer(*steps: str) -> ResponsePath:
-    """Return names and ids as a JSON Pointer (RFC6901). Of their characters only the tilde needs escaping."""
+    """Return the JSON Pointer of ``steps`` (RFC6901). In names and ids only the tilde needs escaping."""
     return "".join(f"/{step.replace('~', '~0')}" for step in steps)
 
 
 _NODES_AT_ONCE: Final = 64
 _BATCH_BYTES: Final = 600_000
-"""What is fetched at once, as a ``ResponseBudget`` counts: 2000 entities without their documents."""
+"""The budget of one batch, in the units of ``ResponseBudget``: 2000 entities without their documents."""
 _UNLIMITED: Final = 1 << 62
 
 Piece = Iterator[bytes]
@@ -243,7 +251,7 @@ Complete = Callable[[JSONObject], JSONObject]
 
 
 class StreamedRendering:
-    """Writes what nodes and their inlined collections look like. One for each response."""
+    """Renders nodes and their inlined collections as JSON text in pieces, for one response."""
 
     def __init__(self, reader: Reader, model: Model, renderer: Renderer, *, doc: bool) -> None:
         self._reader = reader
@@ -252,7 +260,10 @@ class StreamedRendering:
         self._doc = doc
 
     def stream_entity(self, node: EntityNode, inline: Inline, complete: Complete, path: ResponsePath = "") -> Piece:
-        """Stream the Registry, a Group or a Resource; ``complete`` may add to the attributes of that entity."""
+        """Stream the Registry, a Group or a Resource.
+
+        ``complete`` returns the attributes of that entity with additions.
+        """
         plurals = self._fill_shallow(node, inline)
         attributes = complete(self._renderer.render_entity(node, path))
         return _write_object(
@@ -260,7 +271,7 @@ class StreamedRendering:
         )
 
     def stream_collections(self, node: EntityNode, inline: Inline) -> Piece:
-        """Stream only the collections of the Registry or a Group (R177)."""
+        """Stream only the inlined collections of the Registry or a Group (R177)."""
         plurals = self._fill_shallow(node, inline)
         collections = self._renderer.render_collections(node)
         return _write_object(
@@ -268,7 +279,7 @@ class StreamedRendering:
         )
 
     def stream_members(self, nodes: Iterable[EntityNode], inline: Inline, path: ResponsePath = "") -> Piece:
-        """Stream a collection: ``nodes`` by id, all of one type."""
+        """Stream a collection. ``nodes`` are its members by id, all of one type."""
         separator = b"{"
         for batch in batched(nodes, _NODES_AT_ONCE):
             for node, content in self._stream_batch(batch, inline, path):
@@ -292,25 +303,31 @@ class StreamedRendering:
                 yield node, (dump_json(self._renderer.render_entity(node, path + make_pointer(node.xid.id))),)
 
     def _stream_alone(self, node: EntityNode, inline: Inline, path: ResponsePath) -> Piece:
-        """Render a member of a batch that did not fit, in pieces; a Version has none."""
+        """Stream a member of a batch that did not fit in memory.
+
+        A Version is rendered at once, because it has no members.
+        """
         if node.xid.kind is not Kind.VERSION:
             return self.stream_entity(node, inline, lambda attributes: attributes, path)
         self._make_loader(_UNLIMITED).fill([node], inline)
         return iter((dump_json(self._renderer.render_entity(node, path)),))
 
     def _fill_shallow(self, node: EntityNode, inline: Inline) -> tuple[str, ...]:
-        """Complete ``node`` except its inlined collections, which stay empty; return their names."""
+        """Load everything for ``node`` except its inlined collections, which stay empty. Returns the names of these."""
         leaves = {name: NOTHING for name in self._list_leaves(node) if name in inline}
         self._make_loader(_UNLIMITED).fill([node], Inline(names=leaves))
         plurals = tuple(plural for plural in self._list_plurals(node) if plural in inline)
         node.collections = {plural: {} for plural in plurals}
-        # Versions come later, one by one, but the meta that comes before them names the default one by its place.
+        # Versions are loaded later, but the meta is written before them and contains the position of the default
+        # Version.
         if node.shown is not None and "versions" in plurals:
             self._add_default(node)
         return plurals
 
     def _add_default(self, node: EntityNode) -> None:
-        """Add the default Version, because document view needs to know that it is in the response (R233)."""
+        """Add the default Version to ``node``, because document view must know whether the response
+        contains it (R233).
+        """
         shown_row = node.shown
         assert shown_row is not None
         default = self._reader.get(shown_row.default_version)
@@ -327,7 +344,7 @@ class StreamedRendering:
                 return () if node.shown is None else ("versions",)
 
     def _list_leaves(self, node: EntityNode) -> Iterable[str]:
-        """Yield what may be inlined in the entity itself."""
+        """Return the names that can be inlined in the entity itself, other than collections."""
         if node.xid.kind is not Kind.RESOURCE:
             return ()
         return ("meta", self._model.groups[node.xid.group_type].resources[node.xid.resource_type].singular)
@@ -342,7 +359,7 @@ class StreamedRendering:
 
 
 def _write_object(attributes: JSONObject, collections: Mapping[str, Piece]) -> Piece:
-    """Yield ``attributes`` with the text of ``collections`` in their places."""
+    """Yield the text of ``attributes``, with the text of each collection in ``collections`` instead of its value."""
     separator = b"{"
     for name, value in attributes.items():
         yield separator + dump_json(name) + b":"
@@ -352,6 +369,6 @@ def _write_object(attributes: JSONObject, collections: Mapping[str, Piece]) -> P
 
 
 def _copy_unfilled(node: EntityNode) -> EntityNode:
-    """Return ``node`` without what was fetched for it."""
+    """Return a copy of ``node`` without loaded data."""
     shown_row = node.shown if node.xid.kind is Kind.VERSION else None
     return EntityNode(xid=node.xid, row=node.row, shown=shown_row, remainder=node.remainder, through=node.through)

@@ -1,4 +1,4 @@
-"""Schemas as they are read in one view: the text of one, and what it refers to, found as writes find it."""
+"""Schemas as one view shows them: the text of a schema and its references, resolved as in writes."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ from signalbook.values import dump_json
 from signalbook.xid import Xid, named
 
 _MAX_REFERENCES: Final = 100
-"""Documents that one schema may need, directly or through others."""
+"""The maximum number of documents that one schema may need, directly or indirectly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSchema:
-    """A payload's schema with the name of its format; None if the text is not stored here."""
+    """The text of a schema and the name of its format.
+
+    ``content`` is None if the text is not stored in this registry.
+    """
 
     content: bytes | None
     format: str
 
 
 def load_schema(view: View, xid: Xid) -> StoredSchema:
-    """Return the document of a schema, or the schema inside of a message definition. Raises ``not_found``."""
+    """Return the document of a schema, or the schema inside a message definition. Raises ``not_found``."""
     resource_type = view.model.groups[xid.group_type].resources[xid.resource_type]
     if resource_type.hasdocument:
         document = view.load_document(xid, ViewOptions())
@@ -41,9 +44,9 @@ def load_schema(view: View, xid: Xid) -> StoredSchema:
 
 
 class SchemaReferences:
-    """Finds the schemas that schemas refer to, as writes do: see docs/references.md.
+    """Resolves references between schemas as writes do: see docs/references.md.
 
-    ``instead`` are texts to be taken for what Resources and Versions have.
+    ``substitutes`` are documents to use instead of those of the given Resources and Versions.
     """
 
     def __init__(self, view: View, base_url: str, substitutes: Mapping[Xid, bytes] | None = None) -> None:
@@ -53,7 +56,10 @@ class SchemaReferences:
         self._names = StoredNames()
 
     def make_resolver(self, xid: Xid) -> Resolve:
-        """Return a function that finds what the schema ``xid`` refers to, a hundred times at most."""
+        """Return a function that returns the document that ``xid`` refers to as a URI, or None.
+
+        After ``_MAX_REFERENCES`` calls it always returns None.
+        """
         remaining = iter(range(_MAX_REFERENCES))
 
         def resolve(uri: str) -> bytes | None:
@@ -62,11 +68,11 @@ class SchemaReferences:
         return resolve
 
     def find_content(self, xid: Xid, uri: str) -> bytes | None:
-        """Return the document that the schema ``xid`` calls ``uri``."""
+        """Return the document that the schema ``xid`` refers to as ``uri``, or None."""
         return next((text for text in map(self._read_content, self._list_targets(xid, uri)) if text is not None), None)
 
     def find(self, xid: Xid, name: str) -> Xid | None:
-        """Return the schema that ``xid`` calls by a name of its own: a URI, a type or the path of a file."""
+        """Return the schema that ``xid`` refers to by ``name`` (a URI, a type or the path of a file), or None."""
         while True:
             xid_found = self._names.find(name, xid, lambda _, stored: list(stored))
             if not self._names.missing:
@@ -98,7 +104,7 @@ class SchemaReferences:
         return None if schema.content is None else extract_text(schema.content, schema.format)
 
     def _follow_xref(self, target: Xid) -> Xid:
-        """Return the target of a cross reference, or of a Version of one."""
+        """Return the entity at which a Resource or Version is stored, following a cross reference."""
         row = self._view.reader.get(target.resource)
         if row is None or row.xref is None:
             return target

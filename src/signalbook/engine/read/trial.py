@@ -1,7 +1,7 @@
-"""The trial of a document for a schema: everything that refers to the schema is compared as it would be then.
+"""The trial of a document for a schema: compare everything that refers to the schema as if the document were stored.
 
-A schema that refers to the one on trial is compared with itself: with what it refers to as it would be, and as it is.
-A message fares as its schema does, an endpoint as the worst of its messages.
+A schema that refers to the tried schema is compared with itself: its references after the change with its references
+now. A message has the outcome of its schema. An endpoint has the worst outcome of its messages.
 """
 
 from __future__ import annotations
@@ -26,22 +26,24 @@ from signalbook.xid import Kind, Xid
 
 Outcome: TypeAlias = Literal["breaks", "holds", "unknown"]
 MAX_FINDINGS: Final = 20
-"""The maximum number of findings reported for one schema."""
+"""The maximum number of findings for one schema."""
 DEFAULT_RULE: Final = "backward"
 _MAX_COMPARISONS: Final = 200
 _DOCUMENTS_AT_ONCE: Final = 20
-"""Documents in memory."""
+"""The number of documents that are in memory at once."""
 _SCHEMA_RELATIONS: Final = frozenset({"schema", "references", IMPORT})
-"""Relations of what has a schema of its own, which refers to another one."""
+"""Relations of dependents that have a schema themselves, which refers to the other schema."""
 _OWN_SCHEMA: Final = frozenset({"dataschema", "dataschemaxid", "dataschemauri"})
 _OUTCOMES: Final[tuple[Outcome, ...]] = ("holds", "unknown", "breaks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateDocument:
-    """A document on trial: for a new Version of the Resource ``target``, or in the place of that of a Version.
+    """A document to try: for a new Version of the Resource ``target``, or instead of the document of the Version
+    ``target``.
 
-    ``format`` is that of the schema if it is empty. ``compatibility`` is a rule to judge everything by.
+    An empty ``format`` means the format of the stored schema. ``compatibility`` is a rule that replaces all stored
+    rules, None to use these.
     """
 
     target: Xid
@@ -53,7 +55,10 @@ class CandidateDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialEffect:
-    """The outcome for one schema: the ``rule`` of its comparison, why it breaks, or why that is unknown."""
+    """The outcome for one entity.
+
+    ``rule`` is the compatibility rule used, and ``why`` explains an outcome without findings.
+    """
 
     outcome: Outcome
     rule: str = ""
@@ -61,7 +66,7 @@ class TrialEffect:
     findings: tuple[Finding, ...] = ()
 
     def to_json(self) -> JSONObject:
-        """Return the JSON for clients."""
+        """Return the effect as the JSON object that clients receive."""
         document: JSONObject = {"outcome": self.outcome}
         document |= {name: text for name, text in (("rule", self.rule), ("why", self.why)) if text}
         return document | ({"findings": [finding.to_json() for finding in self.findings]} if self.findings else {})
@@ -69,21 +74,22 @@ class TrialEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Affected:
-    """A dependent, and what becomes of it."""
+    """A dependent entity and the effect of the candidate on it."""
 
     dependent: Dependent
     effect: TrialEffect
 
     def to_json(self) -> JSONObject:
-        """Return the JSON for clients."""
+        """Return the dependent and its effect as the JSON object that clients receive."""
         return self.dependent.to_json() | self.effect.to_json()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateTrial:
-    """The effect of a candidate on its schema and the dependents, the nearest first.
+    """The effect of a candidate on its schema and on the dependents, the nearest first.
 
-    ``becomes_default`` is true if users of the schema would get the candidate: the default Version may be another one.
+    ``complete`` is False if there are more dependents. ``becomes_default`` is True if users of the schema would receive
+    the candidate; otherwise they keep another default Version.
     """
 
     effect: TrialEffect
@@ -95,9 +101,11 @@ class CandidateTrial:
 def try_candidate(
     view: View, candidate: CandidateDocument, base_url: str, *, becomes_default: bool, work: Work, rule: str = ""
 ) -> CandidateTrial:
-    """Try storing ``candidate``. ``becomes_default`` means that its new Version would be the default one.
+    """Try storing ``candidate``, without storing it.
 
-    ``rule`` is for schemas that have none. Raises ``not_found``, and ``bad_request`` for types without documents.
+    ``becomes_default`` means that its new Version would be the default one. ``rule`` is the compatibility rule of
+    schemas that have none. ``work`` limits the work. Raises ``not_found``, and ``bad_request`` for types without
+    documents.
     """
     trial = _Trial(view, candidate, base_url, becomes_default=becomes_default, work=work, rule=rule)
     effect = trial.try_target()
@@ -108,7 +116,7 @@ def try_candidate(
 
 
 class _Trial:
-    """A trial in progress."""
+    """The state of one trial."""
 
     def __init__(
         self, view: View, candidate: CandidateDocument, base_url: str, *, becomes_default: bool, work: Work, rule: str
@@ -139,7 +147,7 @@ class _Trial:
         self._links = BackwardLinks(index=view.index, reader=view.reader, access=view.access, moved=moved)
 
     def try_target(self) -> TrialEffect:
-        """Compare the candidate with the stored document."""
+        """Compare the candidate with the stored document and return the effect."""
         rule = self._requested_rule or self._rule
         if self._stored.content is None:
             return TrialEffect(outcome="unknown", rule=rule, why="the document that is stored is not in this registry")
@@ -149,7 +157,7 @@ class _Trial:
         return self._compare(self._target, rule, new, old)
 
     def try_dependents(self, target_effect: TrialEffect) -> tuple[tuple[Affected, ...], bool]:
-        """Return the dependents of the schema, level by level, and whether these are all."""
+        """Return the dependents of the schema, level by level. The second value is True if these are all dependents."""
         effects: dict[Xid, TrialEffect] = {self._target: target_effect}
         shown_xids: dict[Xid, Xid] = {self._target: self._target}
         groups: dict[Xid, set[Xid]] = {}
@@ -177,12 +185,15 @@ class _Trial:
     def _select_affected(
         self, dependents: Iterable[Dependent], effects: Mapping[Xid, TrialEffect], groups: dict[Xid, set[Xid]]
     ) -> list[Dependent]:
-        """Return the new dependents of a level that get the schema from their reference. Adds to ``groups``."""
+        """Return the new dependents of a level that use the changed schema through their link.
+
+        Adds to ``groups`` the message groups of each endpoint.
+        """
         new: dict[Xid, Dependent] = {}
         for dependent in dependents:
             if dependent.relation in ("messagegroups", "messages"):
                 groups.setdefault(dependent.source, set()).add(dependent.on.resource.owner)
-            # Its own Versions stay what they are, even if they refer to it.
+            # Versions of the tried Resource itself do not change, even if they refer to it.
             if (
                 dependent.source not in effects
                 and dependent.source.resource != self._target
@@ -199,7 +210,7 @@ class _Trial:
     def _judge_dependents(
         self, dependents: Collection[Dependent], effects: Mapping[Xid, TrialEffect]
     ) -> dict[Xid, TrialEffect]:
-        """Return the outcomes for the dependents of a level."""
+        """Return the effects on the dependents of a level, by xid. ``effects`` are those on the levels before."""
         judged = {
             dependent.source: TrialEffect(outcome=effects[dependent.on].outcome)
             for dependent in dependents
@@ -222,7 +233,7 @@ class _Trial:
         return self._requested_rule or stored_rule or self._rule
 
     def _judge(self, xid: Xid, rule: str, schema: StoredSchema) -> TrialEffect:
-        """Compare a schema, with its references as the candidate changes them, with itself as it is stored."""
+        """Compare a stored schema with itself: its references after the change with its references now."""
         if schema.content is None or not schema.format:
             return TrialEffect(outcome="unknown", rule=rule, why="its schema is not in this registry, or has no format")
         self._comparisons_left -= 1
@@ -252,7 +263,7 @@ class _Trial:
         return TrialEffect(outcome=outcome, rule=rule, findings=findings[:MAX_FINDINGS])
 
     def _judge_unreadable(self, rule: str, old: SchemaText, error: SchemaError) -> TrialEffect:
-        """Return the outcome for a schema that could not be read: whether it can be now."""
+        """Return the effect on a schema that cannot be read after the change: ``breaks`` if it can be read now."""
         try:
             with self._work.on_the_spot():
                 list_differences(rule, old, old)
@@ -264,7 +275,7 @@ class _Trial:
     def _judge_endpoints(
         dependents: Collection[Dependent], effects: Mapping[Xid, TrialEffect], groups: Mapping[Xid, Collection[Xid]]
     ) -> dict[Xid, TrialEffect]:
-        """Return the effects on endpoints: the worst of their own messages and those of their groups."""
+        """Return the effects on endpoints: the worst outcome of their own messages and the messages of their groups."""
         worst: dict[Xid, Outcome] = {}
         for dependent in dependents:
             if dependent.xid.kind is Kind.RESOURCE:
@@ -277,7 +288,7 @@ class _Trial:
 
 
 def _read_schema(row: Row | None, contents: Mapping[str, bytes]) -> StoredSchema:
-    """Return the schema of a Version, or inside of a message."""
+    """Return the schema that a Version has as its document or, for a message, in its attributes."""
     attributes: JSONObject = {} if row is None else row.attributes
     name = str(attributes.get("format") or attributes.get("dataschemaformat") or "")
     if row is not None and row.document is not None:
@@ -288,9 +299,9 @@ def _read_schema(row: Row | None, contents: Mapping[str, bytes]) -> StoredSchema
 
 
 def require_document(view: View, target: Xid) -> Row:
-    """Return the Resource or Version.
+    """Return the row of a Resource or Version.
 
-    Raises ``not_found``, and ``bad_request`` if it is of a type that has no documents.
+    Raises ``not_found``, and ``bad_request`` if its type has no documents.
     """
     row = view.reader.get(target)
     if row is None:
@@ -302,10 +313,10 @@ def require_document(view: View, target: Xid) -> Row:
 
 
 def find_worst(trial: CandidateTrial) -> Outcome:
-    """Return the worst outcome of a candidate for any entity."""
+    """Return the worst outcome of a trial for any entity."""
     return choose_worst((trial.effect.outcome, *(affected.effect.outcome for affected in trial.affected)))
 
 
 def choose_worst(outcomes: Iterable[Outcome]) -> Outcome:
-    """Return the worst of several outcomes."""
+    """Return the worst of ``outcomes``, or ``holds`` if there are none."""
     return max(outcomes, key=_OUTCOMES.index, default="holds")

@@ -55,9 +55,10 @@ _CANDIDATES_AT_ONCE: Final = 500
 class ViewOptions:
     """Options of a read.
 
-    ``base_url`` is the URL of the registry root; ``max_bytes`` limits the response (R203), roughly and early: its
-    encoder checks again. ``doc``, ``binary`` and ``collections`` are the flags of these names (R176-R178), and so are
-    ``filter`` and, for collections only, ``sort``.
+    ``base_url`` is the URL of the registry root. ``max_bytes`` limits the response (R203): this is an early estimate,
+    and the encoder of the response checks the exact size. ``inline``, ``doc``, ``binary``, ``collections`` and
+    ``filter`` are the request flags of these names (R176-R178). ``sort`` is the flag of that name, for collections
+    only.
     """
 
     base_url: str = ""
@@ -72,9 +73,9 @@ class ViewOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentView:
-    """A Resource's or Version's document with the attributes that go beside it (R156-R159).
+    """The document of a Resource or Version, with the attributes that a response sends in addition to it (R156-R159).
 
-    ``url`` is where the document is when it is not here (``<RESOURCE>url``); then ``content`` is empty.
+    ``url`` is the address of a document that is stored elsewhere (``<RESOURCE>url``); ``content`` is then empty.
     """
 
     content: bytes
@@ -85,15 +86,15 @@ class DocumentView:
 
     @property
     def is_dangling(self) -> bool:
-        """True for a Resource whose cross reference shows nothing, so that it has no default Version (R268)."""
+        """True for a Resource without a default Version, because its cross reference has no valid target (R268)."""
         return "versionid" not in self.attributes
 
 
 class View:
-    """The registry at one instant, or inside one write. ``capabilities`` and ``model`` are those in force.
+    """The registry at one instant, or inside one write. ``model`` and ``capabilities`` are the ones in force.
 
-    ``reader`` is for questions that are not about entities as clients see them, such as ``cncf.lookup``. Neither shows
-    what ``access`` hides.
+    ``reader`` is for queries about stored rows instead of entities as clients see them, such as ``cncf.lookup``.
+    Neither the view nor ``reader`` shows entities that ``access`` cannot read.
     """
 
     def __init__(
@@ -109,20 +110,23 @@ class View:
 
     @property
     def confluent(self) -> ConfluentReader:
-        """The numbers of schemas, regardless of rights, and what the Confluent-compatible API stores with them."""
+        """The schema ids and other data of the Confluent-compatible API. Access rights are not applied."""
         return self._transaction.confluent
 
     @property
     def index(self) -> IndexReader:
-        """The index of references, without regard to rights."""
+        """The index of references and search words. Access rights are not applied."""
         return self._transaction.index
 
     def search(self, request: Search) -> SearchPage:
-        """Return a page of search results."""
+        """Return the page of search results for ``request``. Entities that ``access`` cannot read are left out."""
         return search(self._transaction.index, self._transaction.entities, request, self.access)
 
     def list_indexed(self) -> Iterator[tuple[Candidate, list[Text]]]:
-        """Yield the entities that a search finds by default with their texts, as stored, without regard to rights."""
+        """Yield the entities that a search finds by default, with their indexed texts.
+
+        Access rights are not applied.
+        """
         after = 0
         while candidates := self._transaction.index.current(after, _CANDIDATES_AT_ONCE):
             texts = self._transaction.index.texts([candidate.key for candidate in candidates])
@@ -130,51 +134,51 @@ class View:
             after = candidates[-1].key
 
     def find_impact(self, xid: Xid, depth: int = MAX_DEPTH) -> Impact:
-        """Return what depends on an entity, up to ``depth`` steps away. Raises ``not_found``."""
+        """Return the entities that depend on ``xid``, up to ``depth`` steps away. Raises ``not_found``."""
         return find_impact(self._transaction.index, self.reader, xid, self.access, depth)
 
     def find_direct_dependents(self, xid: Xid, most: int) -> tuple[Dependent, ...]:
-        """Return the direct dependents of an existing Group or Resource, from the first ``most`` links."""
+        """Return the direct dependents of the existing Group or Resource ``xid``. Reads at most ``most`` links."""
         return find_direct_dependents(self._transaction.index, self.reader, xid, self.access, most)
 
     def modelsource(self) -> JSONObject:
-        """Return the model source that the user supplied, or ``{}`` (R63)."""
+        """Return the model source that a user supplied, or ``{}`` if there is none (R63)."""
         return self.model.source
 
     def state(self) -> str:
-        """Return a name for the present state: as long as it is the same, so is everything here.
+        """Return a name for the current state of the registry. While the name is the same, the entities are the same.
 
-        It is that of the last change, whose correlation id is unique even among databases with the same documents.
+        The name is made from the last change: its position and its correlation id, which is unique across databases.
         """
         position = self._outbox.position()
         return "".join(f"{position} {record.correlationid}" for record in self._outbox.records(position - 1, 1))
 
     def list_latest(self, most: int, *, among: int = 200) -> list[Record]:
-        """Return the newest committed changes that ``access`` shows, the newest first.
+        """Return the newest committed changes that ``access`` can see, the newest first, at most ``most``.
 
-        Of the last ``among`` at most.
+        Only the last ``among`` changes are read.
         """
         records = self._outbox.records(max(0, self._outbox.position() - among), among)
         return [record for record in reversed(records) if is_shown(record, self.access)][:most]
 
     def position(self) -> int:
-        """Return the position of the last change: a stream of those behind it begins there."""
+        """Return the position of the last change. A stream of later changes starts after it."""
         return self._outbox.position()
 
     def find_position(self, time: datetime) -> int:
-        """Return the position of the first change that was made at ``time`` or later.
+        """Return the position of the first change made at ``time`` or later.
 
-        The next one to come if none was.
+        If there is no such change, return the position that the next change will get.
         """
         return self._outbox.position_at(time)
 
     def list_changes(
         self, most: int, *, beneath: Xid = ROOT, first: int = 1, before: int = 0, among: int = 5000
     ) -> tuple[list[Record], int]:
-        """Return the newest changes of an entity and everything under it that ``access`` shows.
+        """Return the newest visible changes of the entity ``beneath`` and of everything under it, at most ``most``.
 
-        They are at positions from ``first`` on and below ``before``, about ``among`` of which are looked at. With them
-        comes the position to go on from, 0 if there is no more.
+        Only positions from ``first`` to below ``before`` (0: no upper limit) are read, about ``among`` of them. The
+        second value is the ``before`` to continue with, or 0 if there are no more changes.
         """
         changes: list[Record] = []
         top = before or self._outbox.position() + 1
@@ -193,16 +197,19 @@ class View:
         return changes, top
 
     def find_authors(self, records: Collection[Record], *, most: int = 1000) -> dict[str, str]:
-        """Return the authors of committed changes by correlation id; none without the right to read the audit."""
+        """Return the authors of ``records`` by correlation id, from at most ``most`` audit entries.
+
+        Empty if the caller may not read the audit.
+        """
         if not self.access.allows_somewhere(Action.AUDIT):
             return {}
         entries = self._transaction.audit.at_times({record.time for record in records}, DONE, most)
         return {entry.correlationid: entry.who for entry in entries}
 
     def list_audit_entries(self, xid: Xid, most: int, *, among: int = 20_000) -> list[AuditEntry]:
-        """Return the newest audit entries about a Resource and its Versions, from the last ``among`` entries.
+        """Return the newest ``most`` audit entries about a Resource and its Versions, from the last ``among`` entries.
 
-        None if the caller may not read the audit.
+        Empty if the caller may not read the audit.
         """
         if not self.access.allows_somewhere(Action.AUDIT):
             return []
@@ -218,8 +225,8 @@ class View:
     def render_entity(self, xid: Xid, options: ViewOptions) -> JSONObject:
         """Render the Registry, a Group, Resource, meta or Version.
 
-        Raises ``not_found``, also if the filter leaves nothing of it (R192), ``too_large``, ``cannot_doc_xref``, and
-        ``bad_flag`` for ``collections`` on anything but the Registry and Groups.
+        Raises ``not_found`` if the entity does not exist or the filter excludes it (R192), ``too_large``,
+        ``cannot_doc_xref``, and ``bad_flag`` if ``collections`` is used for anything but the Registry and Groups.
         """
         _check_collections(xid, options)
         if options.collections:
@@ -237,13 +244,17 @@ class View:
         return self._with_configuration(attributes, options.inline) if xid == ROOT else attributes
 
     def render_collection(self, xid: Xid, options: ViewOptions) -> JSONObject:
-        """Return a collection. Raises ``not_found`` if its owner is missing; else as ``render_entity``."""
+        """Render the collection ``xid``.
+
+        Raises ``not_found`` if its owner is missing, otherwise like ``render_entity``.
+        """
         return self.render_members(xid, self.list_members(xid, options, PageRequest()), options)
 
     def list_members(self, xid: Xid, options: ViewOptions, page: PageRequest) -> ListedPage[EntityNode]:
-        """Return the selected entities of a collection: by id unless sorted (R212-R215), all or a page (R285-R292).
+        """Return the entities of a collection that pass the filter, sorted or else by id (R212-R215).
 
-        Raises as ``render_collection``. Ends with the transaction.
+        ``page`` selects all of them or one page (R285-R292). Raises like ``render_collection``. The members are read
+        lazily and end with the transaction.
         """
         _check_collections(xid, options)
         owner, plural = self._find_owner(xid, options), xid.parts[-1]
@@ -258,16 +269,17 @@ class View:
         return ListedPage(members=nodes, following=listed.following, preceding=listed.preceding, total=listed.total)
 
     def render_members(self, xid: Xid, listed: ListedPage[EntityNode], options: ViewOptions) -> JSONObject:
-        """Return listed entities as JSON."""
+        """Render the members that ``list_members`` returned for the collection ``xid``."""
         return self._render_nested(xid, listed.members, options)
 
     def stream(self, xid: Xid, options: ViewOptions, listed: ListedPage[EntityNode] | None = None) -> Iterator[bytes]:
-        """Yield the JSON text of an entity, or of a listed collection, in pieces and bounded memory.
+        """Yield the JSON text of the entity ``xid``, or of the collection ``listed``, in pieces and in bounded memory.
 
-        Raises what these raise, before the first piece, except ``too_large``: ``max_bytes`` is ignored.
+        Raises like ``render_entity`` before the first piece, except for ``too_large``, because ``max_bytes`` is
+        ignored.
         """
         _check_collections(xid, options)
-        # No generator itself: what is wrong has to be known before the first byte of a response is sent.
+        # Not a generator itself: errors must be raised before the first byte of a response is sent.
         rendering = StreamedRendering(self.reader, self.model, self._make_renderer(options), doc=options.doc)
         if xid.is_collection:
             return rendering.stream_members(
@@ -287,9 +299,9 @@ class View:
         )
 
     def render_processed(self, target: Xid, xids: Collection[Xid], options: ViewOptions) -> JSONObject:
-        """Return those of ``xids`` that exist and pass the filter, nested as a write to ``target`` sent them (R146).
+        """Render those of ``xids`` that exist and pass the filter, nested as a write to ``target`` sent them (R146).
 
-        A collection among them is shown even if it is empty.
+        A collection in ``xids`` is shown even if it is empty.
         """
         _check_collections(target, options)
         rows = self.reader.get_many({*xids, *(xid.resource for xid in xids)})
@@ -303,7 +315,10 @@ class View:
         return {**{xid.parts[-1]: {} for xid in xids if xid.is_collection}, **collections}
 
     def _filter_nodes(self, target: Xid, nodes: list[EntityNode], options: ViewOptions) -> list[EntityNode]:
-        """Return ``nodes``, members of collections at ``target``, that pass the filter, sorted."""
+        """Return those of ``nodes`` that pass the filter, sorted if requested.
+
+        All are members of collections at ``target``.
+        """
         lookup = self._lookup(options)
         if options.filter is not None and nodes:
             plurals = dict.fromkeys(node.xid.parts[-2] for node in nodes)
@@ -323,9 +338,9 @@ class View:
         return nodes
 
     def _find_remainder(self, xid: Xid, options: ViewOptions) -> Remainder | None:
-        """Return what the filter leaves of an entity, None without a filter.
+        """Return the parts of an entity that the filter leaves, or None if there is no filter.
 
-        Raises ``not_found`` if that is nothing.
+        Raises ``not_found`` if the filter leaves nothing.
         """
         if options.filter is None:
             return None
@@ -338,13 +353,13 @@ class View:
         return remainder
 
     def _load_base(self, xid: Xid, options: ViewOptions) -> EntityNode:
-        """Load the entity that a filter starts from, with its default Version and counts."""
+        """Load the entity that a filter starts from, with its default Version and the counts of its collections."""
         node = self._find(xid, doc=False)
         self._fill_nodes([node], options)
         return node
 
     def _fill_nodes(self, nodes: list[EntityNode], options: ViewOptions) -> None:
-        """Give nodes their default Versions and counts, as in API view."""
+        """Add default Versions and collection counts to ``nodes``, as in API view."""
         for members in _group_by_type(nodes):
             self._make_loader(members[0].xid, replace(options, doc=False)).fill(members, NOTHING)
 
@@ -352,7 +367,10 @@ class View:
         return AttributeLookup(self.model, self._make_renderer(replace(options, doc=False, binary=False)))
 
     def load_document(self, xid: Xid, options: ViewOptions) -> DocumentView:
-        """Return the document of a Resource or Version, whose type has documents. Raises as ``render_entity``."""
+        """Return the document of the Resource or Version ``xid``, whose type must have documents.
+
+        Raises like ``render_entity``.
+        """
         resource_type = self.model.groups[xid.group_type].resources[xid.resource_type]
         self._find_remainder(xid, options)
         node = self._find(xid, doc=False)
@@ -368,13 +386,13 @@ class View:
         )
 
     def export(self, options: ViewOptions) -> JSONObject:
-        """Render the whole registry as ``export_options`` says."""
+        """Render the whole registry with the options of ``export_options``."""
         return self.render_entity(ROOT, self.export_options(options))
 
     def export_options(self, options: ViewOptions) -> ViewOptions:
-        """Return ``options`` that show the Registry as an export: in document view, with everything inlined (R274).
+        """Return ``options`` changed to those of an export: document view, with everything inlined (R274).
 
-        An ``inline`` that names anything replaces the default one, which leaves out what is not available.
+        An ``inline`` that is not empty replaces the default, which inlines only available parts of the configuration.
         """
         available_names = {
             name: below for name, below in EXPORT.names.items() if name in self.capabilities["available"]
@@ -383,9 +401,9 @@ class View:
         return replace(options, doc=True, inline=inline)
 
     def find_dangling_xref(self, xid: Xid) -> Xid | None:
-        """Return the target of a Resource's cross reference if the Resource shows nothing, else None.
+        """Return the target of a Resource's cross reference if that target cannot be shown, else None.
 
-        It shows nothing if the target is missing, hidden, or a cross reference itself (R265, R268).
+        A target cannot be shown if it is missing, hidden, or itself a cross reference (R265, R268).
         """
         resource = self.reader.get(xid.resource)
         if resource is None or resource.xref is None:
@@ -394,11 +412,11 @@ class View:
         return resource.xref if target is None or target.xref is not None else None
 
     def find_by_short_path(self, key: int) -> Xid | None:
-        """Return the entity that a short path names by this storage key, None if it is gone (R32)."""
+        """Return the entity whose storage key is in a short path, or None if it was deleted (R32)."""
         return next((row.xid for row in self.reader.by_key([key])), None)
 
     def exists(self, xid: Xid) -> bool:
-        """Return True if an entity, or the owner of a collection, exists."""
+        """Return True if the entity ``xid``, or the owner of the collection ``xid``, exists and can be read."""
         try:
             self._find(xid.owner if xid.is_collection else xid, doc=False)
         except RegistryError:
@@ -406,19 +424,22 @@ class View:
         return True
 
     def can_see_group_id(self, group: Xid) -> bool:
-        """Return True if a Group exists and its id is not secret (A-9), even if the Group is hidden."""
+        """Return True if the Group exists and the caller may know its id (A-9), even if the Group itself is hidden."""
         return self.access.can_see_all_ids(group.parent) and self._entities.get(group) is not None
 
     def list_group_ids(self, groups: Xid) -> list[str]:
-        """Return the ids of the Groups of a type, by id; those of hidden ones too where they are no secret (A-9)."""
+        """Return the ids of the Groups of one type, by id.
+
+        Includes hidden Groups if the caller may know all ids (A-9).
+        """
         reader = self._entities if self.access.can_see_all_ids(groups) else self.reader
         root = reader.get(ROOT)
         return [] if root is None else [row.xid.id for row in reader.children([root.key], groups.parts[0])]
 
     def _with_configuration(self, registry: JSONObject, inline: Inline) -> JSONObject:
-        """Return the Registry with the inlined parts of its configuration before its collections (R53).
+        """Return ``registry`` with the inlined parts of its configuration before its collections (R53).
 
-        Raises ``not_available`` for one that is switched off (R117).
+        Raises ``not_available`` for a part that is switched off (R117).
         """
         parts = {"capabilities": self.capabilities, "model": self.model.document, "modelsource": self.model.source}
         requested_parts = {name: parts[name] for name in CONFIGURATION if name in inline}
@@ -431,7 +452,7 @@ class View:
         return {**attributes, **requested_parts, **registry}
 
     def _find(self, xid: Xid, *, doc: bool) -> EntityNode:
-        """Return the entity's node, through a cross reference if needed (R265)."""
+        """Return the node of an entity, following a cross reference if needed (R265). Raises ``not_found``."""
         if xid.kind is Kind.VERSION:
             return self._find_version(xid, doc=doc)
         row = self.reader.get(xid.resource if xid.kind is Kind.META else xid)
@@ -456,7 +477,10 @@ class View:
         return rows.get(target), rows.get(version_xid)
 
     def _find_owner(self, collection: Xid, options: ViewOptions) -> EntityNode:
-        """Return the entity that has the collection; a Resource with what it shows."""
+        """Return the owner of ``collection``. If the owner is a Resource, its cross reference is resolved.
+
+        Raises ``not_found`` if there is nothing to show.
+        """
         owner = self._find(collection.owner, doc=options.doc)
         if owner.xid.kind is Kind.RESOURCE:
             _check_not_doc(owner.row, doc=options.doc)
@@ -466,7 +490,7 @@ class View:
         return owner
 
     def _list_by_id(self, owner: EntityNode, plural: str, page: PageRequest) -> ListedPage[EntityNode]:
-        """List by the index with the stored total: as fast in a large collection as in a small one."""
+        """List members by the index, with the stored total: equally fast in large and small collections."""
         key, after = (owner.shown or owner.row).key, page.after.id if page.after is not None else None
         if page.backward:
             before = self.reader.preceding(key, plural, page.size + 1, upto=after)
@@ -475,7 +499,7 @@ class View:
                 (make_member_node(owner, row, plural) for row in chain(before[::-1], behind)), page
             )
         preceded = after is not None and bool(self.reader.preceding(key, plural, 1, upto=after))
-        # One more than the page holds tells whether another page follows.
+        # One member more than the page holds shows whether another page follows.
         rows = self.reader.children([key], plural, after=after, limit=page.limit and page.limit + 1)
         total = self.reader.counts([key]).get((key, plural), 0) if page.limit and page.total is None else None
         return page_by_id((make_member_node(owner, row, plural) for row in rows), page, total, preceded=preceded)
@@ -483,7 +507,10 @@ class View:
     def _find_matches(
         self, owner: EntityNode, plural: str, options: ViewOptions, page: PageRequest
     ) -> Iterator[PathMember]:
-        """Yield the members that the filter leaves, by id; without an order from where the page begins, if it does."""
+        """Yield the members that pass the filter, by id.
+
+        Without a sort order they start where the page begins if possible.
+        """
         lookup, sort_steps = self._lookup(options), None if options.sort is None else options.sort.steps
         if options.filter is None:
             walk = PathWalk(self.reader, lookup, owner, (plural,), {0: ()}, sort_steps=sort_steps)
@@ -494,7 +521,7 @@ class View:
         return evaluation.list_members(owner, plural, options.inline, after=after, sort_steps=sort_steps)
 
     def _fetch_nodes(self, owner: EntityNode, plural: str, members: Iterable[PathMember]) -> Iterator[EntityNode]:
-        """Yield the nodes of ``members``, loaded in batches."""
+        """Yield the nodes of ``members``. Their rows are loaded in batches."""
         for batch in batched(members, _NODES_AT_ONCE):
             rows = {row.key: row for row in self.reader.by_key([member.hit.key for member in batch])}
             for member in batch:
@@ -503,7 +530,7 @@ class View:
                 yield node
 
     def _render_nested(self, target: Xid, nodes: Iterable[EntityNode], options: ViewOptions) -> JSONObject:
-        """Render ``nodes`` as maps of maps along the path from ``target`` to each."""
+        """Render ``nodes`` as nested maps that follow the path from ``target`` to each node."""
         by_type: dict[tuple[str, ...], list[EntityNode]] = {}
         depth = len(target.parts)
         for node in nodes:
@@ -539,13 +566,13 @@ class View:
 
 
 def _is_beneath(record: Record, xid: Xid) -> bool:
-    """Return True if a change is one of the entity or of something in it."""
+    """Return True if the record is a change of the entity ``xid`` or of an entity under it."""
     changed = tuple(record.change["xid"].casefold().split("/")[1:])
     return changed[: len(xid.parts)] == tuple(part.casefold() for part in xid.parts)
 
 
 def _group_by_type(nodes: Iterable[EntityNode]) -> list[list[EntityNode]]:
-    """Group nodes by their kind and type."""
+    """Return ``nodes`` in lists of the same kind and type."""
     by_type: dict[tuple[str, ...], list[EntityNode]] = {}
     for node in nodes:
         by_type.setdefault(node.xid.parts[0::2], []).append(node)
@@ -559,12 +586,12 @@ def _select_inline(inline: Inline, types: Iterable[str]) -> Inline:
 
 
 def _check_collections(xid: Xid, options: ViewOptions) -> None:
-    """Check that the flag ``collections`` is used for the Registry or a Group only (R177)."""
+    """Raise ``bad_flag`` if the flag ``collections`` is used for anything but the Registry or a Group (R177)."""
     if options.collections and xid.kind not in (Kind.REGISTRY, Kind.GROUP):
         raise RegistryError("bad_flag", subject=str(xid), flag="collections")
 
 
 def _check_not_doc(resource: Row, *, doc: bool) -> None:
-    """Raise an error for Versions of a cross reference in document view, where they do not exist (R271)."""
+    """Raise ``cannot_doc_xref`` for Versions of a cross reference in document view, where they do not exist (R271)."""
     if doc and resource.xref is not None:
         raise RegistryError("cannot_doc_xref", subject=str(resource.xid))

@@ -1,7 +1,7 @@
-"""The links of an entity, from its attributes and its schema, which are followed in both directions.
+"""The links of an entity, from its attributes and its schema. They can be followed in both directions.
 
-A link leads to a Group, a Resource or a Version that may be missing. One to a Version also counts as one to its
-Resource, marked as ``PINNED``.
+A link leads to a Group, a Resource or a Version, which may be missing. A link to a Version is also indexed as a link to
+its Resource, marked with ``PINNED``.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from signalbook.values import Finding, JSONObject
 from signalbook.xid import Kind, Xid, XidError, named
 
 PINNED: Final = "@"
-"""Behind the kind of a link to a Resource that is one to a certain Version of it."""
+"""The suffix of the kind of a link to a Resource that names one of its Versions."""
 IMPORT: Final = "import"
 SCHEMA: Final = "dataschema"
-"""Kind of the link from a message to its schema."""
+"""The kind of the link from a message to its schema."""
 MAX_LINKS: Final = 1_000
 _MAX_TARGET_CHARS: Final = 1_000
 _STRING: Final = re.compile(rb"""["']([^"'\\\s]{1,1000})["']""")
 _MIN_SLASHES: Final = 3
-"""At least so many are in an xid of a Resource."""
+"""The minimum number of slashes in the xid of a Resource."""
 _LINK_ATTRIBUTES: Final = {
     "dataschemaxid": SCHEMA,
     "dataschemauri": SCHEMA,
@@ -42,7 +42,7 @@ _GROUPS: Final = "messagegroups"
 
 
 def list_imported_names(content: bytes, form: str, findings: Sequence[Finding] | None = None) -> tuple[str, ...]:
-    """Return the names by which a schema document refers to others; ``findings`` as in ``list_referred_names``."""
+    """Return the names by which a schema document refers to others. ``findings`` are as in ``list_referred_names``."""
     names = list_imports(content) if find_family(form) == "protobuf" else list_referred_names(content, form, findings)
     return tuple(islice(dict.fromkeys(filter(is_indexable, names)), MAX_LINKS))
 
@@ -57,9 +57,10 @@ def list_mentions(content: bytes, form: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentLinks:
-    """The strings of a document that other documents have to do with.
+    """The strings of a document that may link it to other documents.
 
-    ``mentions`` may be xids or URLs, by ``imports`` it refers to others, and ``identities`` are its own names.
+    ``mentions`` may be xids or URLs. ``imports`` are names of other documents. ``identities`` are names of the document
+    itself.
     """
 
     mentions: Sequence[str] = ()
@@ -71,7 +72,10 @@ NO_DOCUMENT: Final = DocumentLinks()
 
 
 def make_links(row: Row, document: DocumentLinks, root: str) -> frozenset[Link]:
-    """Return the links of an entity, and the names that it is looked up by; ``root`` is the registry's URL."""
+    """Return the links of an entity, including the names by which it can be looked up.
+
+    ``root`` is the registry's URL.
+    """
     names = (Link(NAME, key) for key in list_name_keys(row, document.identities))
     return frozenset(islice(chain(names, _list_links(row, document, root.rstrip("/"))), MAX_LINKS))
 
@@ -109,7 +113,7 @@ def _read_resource(value: object, root: str) -> Xid | None:
 
 
 def _find_related(row: Row) -> Xid | None:
-    """Return the message of the same Group that a message of the Message Catalog relates to, by its id."""
+    """Return the message in the same Group that a message relates to in the Message Catalog, or None."""
     other = row.attributes.get("relatedto")
     if not isinstance(other, str) or row.xid.kind is not Kind.VERSION:
         return None

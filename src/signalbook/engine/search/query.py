@@ -11,25 +11,28 @@ from signalbook.engine.search.text import join_words, split_runs
 from signalbook.storage.words import Condition, Part, Phrase
 
 MAX_QUERY_CHARS: Final = 1_000
-"""Characters."""
+"""The maximum number of characters of a query."""
 MAX_TERMS: Final = 20
 ANYWHERE: Final[tuple[Part, ...]] = ("names", "fields", "members", "prose")
 MEMBERS: Final[tuple[Part, ...]] = ("members",)
-"""The part that ``field:`` searches."""
+"""The only part of an entity that ``field:`` searches."""
 _TERM: Final = re.compile(
     r'\s*(?P<not>-?)(?P<kind>(?:field|name):)?(?:"(?P<quoted>[^"]*)(?P<end>"?)|(?P<word>[^\s"]*))', re.IGNORECASE
 )
 _MIN_PREFIX_CHARS: Final = 2
-"""The least number of letters of a prefix: fewer begin half of all words."""
+"""The minimum number of letters of a prefix. Shorter prefixes match too many words."""
 
 
 class QueryError(ValueError):
-    """A query that means nothing; the message says why, and what to write."""
+    """The error for a query that cannot be parsed. The message states the reason and what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query: conditions that must match, ``required``, and must not. ``text`` is its original text."""
+    """A parsed query.
+
+    ``required`` are conditions that must match, ``excluded`` those that must not. ``text`` is as written.
+    """
 
     text: str
     required: tuple[Condition, ...] = ()
@@ -37,7 +40,7 @@ class Query:
 
 
 def parse_query(text: str) -> Query:
-    """Read a query; without a word it asks for everything. Raises ``QueryError``."""
+    """Parse a query. A query without words matches everything. Raises ``QueryError``."""
     if len(text) > MAX_QUERY_CHARS:
         raise QueryError(f"it has {len(text)} characters, and at most {MAX_QUERY_CHARS} are taken")
     if any(not character.isprintable() and not character.isspace() for character in text):
@@ -47,7 +50,7 @@ def parse_query(text: str) -> Query:
     position = 0
     while position < len(text.rstrip()):
         term = _TERM.match(text, position)
-        if term is None or term.end() == position:  # the pattern takes whatever there is
+        if term is None or term.end() == position:  # cannot happen: the pattern matches any text
             raise QueryError(f"nothing can be read from {text[position:]!r} on")
         position = term.end()
         conditions = list(_parse_conditions(term))
@@ -80,7 +83,9 @@ def _parse_conditions(term: re.Match[str]) -> Iterator[Condition]:
 
 
 def _parse_members(body: str, *, quoted: bool) -> Iterator[Condition]:
-    """Parse the words after ``field:``: a whole name, its beginning before a *, or each name of a path."""
+    """Parse the words after ``field:``: a whole name, the beginning of a name before a ``*``, or each name of a dotted
+    path.
+    """
     names = [body] if quoted else [name for name in body.rstrip("*").split(".") if join_words(name)]
     for name in names:
         prefix = not quoted and body.endswith("*") and name == names[-1]
@@ -95,7 +100,7 @@ def _parse_phrase(body: str, parts: tuple[Part, ...]) -> Condition:
 def _parse_words(body: str, parts: tuple[Part, ...]) -> Iterator[Condition]:
     found_runs = list(split_runs(body))
     for run in found_runs:
-        # While somebody types, the last word may not be complete.
+        # While a user is typing, the last word may be incomplete.
         words = tuple(word.word for word in run.words)
         last = run is found_runs[-1]
         phrases = [Phrase(words, last and _may_be_prefix(words[-1]))]
@@ -109,7 +114,9 @@ def _may_be_prefix(word: str) -> bool:
 
 
 def restrict_to(conditions: Sequence[Condition], parts: tuple[Part, ...]) -> tuple[Condition, ...] | None:
-    """Restrict conditions to these parts of an entity; return None if one of them cannot hold there."""
+    """Return the conditions restricted to ``parts`` of an entity, or None if a condition cannot match in
+    these parts.
+    """
     restricted = []
     for condition in conditions:
         matching_parts = tuple(part for part in condition.parts if part in parts)

@@ -1,7 +1,7 @@
 """Entities that have a field by reference, because they name the xid or URL of a schema with this field.
 
-Their index entries know nothing of the fields: a new default Version of a schema changes no other entry. The links say
-who refers to whom, and are followed when somebody asks, from whichever side there is less of.
+Their index entries do not contain these fields, so a new default Version of a schema changes no other entry. Searches
+follow the links between entities instead, starting from the side with fewer entities.
 """
 
 from __future__ import annotations
@@ -23,31 +23,34 @@ from signalbook.storage.words import CURRENT, Condition, Conjunction, Phrase, Te
 from signalbook.xid import Kind
 
 MAX_REFERRERS: Final = 1_000
-"""Entities, and schemas with a field, that are looked at. If there are more of both, not all that match are found."""
+"""The maximum number of entities, and of schemas with a field, that are examined.
+
+If both exceed it, matches may be missed.
+"""
 MAX_LINKED_BYTES: Final = 16 * 1024 * 1024
-"""The most bytes of documents that are read to follow deep links."""
+"""The maximum number of bytes of documents that are read to follow deep links."""
 MAX_LINKED_STEPS: Final = 500_000
 _LINKING: Final = "dataschemauri"
 _HAS_PINNED: Final = Condition((Phrase((PINS,)),), ("facets",))
 
 
 class MatchSource(Protocol):
-    """The sources of readable matches."""
+    """A source of readable matches."""
 
     def find_matching(
         self, conditions: Conjunction, limit: int, within: Collection[int] | None = None
     ) -> Sequence[Candidate]:
-        """Return up to ``limit`` matches, among the keys in ``within``."""
+        """Return up to ``limit`` matches. If ``within`` is set, only entities with these keys are searched."""
 
     def find_having(self, field: Condition, limit: int) -> Sequence[Candidate] | None:
-        """Return the entities shown by default that have the field; None if there are more than ``limit``."""
+        """Return the entities, shown by default, that have the field; None if there are more than ``limit``."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaReferrer:
-    """An entity that was found, and the ``schemas`` that it refers to and that have the fields.
+    """An entity that was found, with the ``schemas`` that it refers to and that have the fields.
 
-    ``members`` are those of the part of its schema that it refers to, None if that is all of the schema.
+    ``members`` are the members of the part of the schema that it refers to, None if it refers to the whole schema.
     """
 
     candidate: Candidate
@@ -63,10 +66,10 @@ def find_referring(
     access: Access,
     source: MatchSource,
 ) -> tuple[list[SchemaReferrer], bool]:
-    """Find entities with all ``fields``, some in a schema they refer to, that meet ``other_conditions`` themselves.
+    """Find entities that match ``other_conditions`` and have all ``fields``, some of them in a schema they refer to.
 
-    The second result is True if these are all. A schema that ``access`` hides, or that is behind a hidden cross
-    reference, has no fields.
+    The second result is True if these are all matches. Schemas that ``access`` cannot read, directly or through a
+    hidden cross reference, are ignored.
     """
     candidates: Sequence[Candidate] | None = None
     if not other_conditions:
@@ -84,8 +87,11 @@ def find_referring(
 def _find_through_schemas(
     index: IndexReader, fields: Conjunction, other_conditions: Conjunction, source: MatchSource
 ) -> Sequence[Candidate] | None:
-    """Find referrers of anything with one of the fields and the rest; None if too much has any of them."""
-    # Who names a Version of a schema is looked at by itself: past Versions with a field may be many.
+    """Find the matches of ``other_conditions`` that may have all fields, themselves or in a schema they refer to.
+
+    None if too many entities have each field, or if too many name a certain Version of a schema.
+    """
+    # Entities that name a certain Version are checked one by one, because many old Versions may have a field.
     pinned = source.find_matching((*other_conditions, _HAS_PINNED), MAX_REFERRERS + 1)
     if len(pinned) > MAX_REFERRERS:
         return None
@@ -99,7 +105,7 @@ def _find_through_schemas(
 
 
 def _find_referrers(index: IndexReader, schemas: Iterable[Candidate]) -> set[int]:
-    """Return the entities that name these as schemas, or a cross reference to them."""
+    """Return the keys of entities that refer to these schemas directly or through a cross reference."""
     targets = {stored_xid(schema.xid) for schema in schemas}
     targets |= {xid.resource for xid in targets if xid.kind is Kind.VERSION}
     keys: set[int] = set()
@@ -115,7 +121,7 @@ def _find_referrers(index: IndexReader, schemas: Iterable[Candidate]) -> set[int
 def _select_with_fields(
     index: IndexReader, entities: Reader, candidates: Sequence[Candidate], fields: Conjunction, access: Access
 ) -> list[SchemaReferrer]:
-    """Return the candidates with all of the fields, in their own schema or one they refer to."""
+    """Return the candidates that have all fields, in their own schema or in one that they refer to."""
     keys = [candidate.key for candidate in candidates]
     schema_targets: dict[int, list[str]] = {}
     for key, link in index.links(keys):
@@ -156,9 +162,9 @@ def _select_with_fields(
 def _find_linked_members(
     index: IndexReader, entities: Reader, referrers: Sequence[SchemaReferrer]
 ) -> dict[int, tuple[Text, ...]]:
-    """Return the members of the parts of schemas that entities refer to by a deep link, by the entity's key.
+    """Return the members of the schema parts that entities refer to by a deep link, by the key of the entity.
 
-    All of a schema counts where the part cannot be told, or where it takes too long to look at all of them.
+    An entity is left out if the part cannot be determined or the work limit is reached; then its whole schema counts.
     """
     texts = index.texts([referrer.candidate.key for referrer in referrers if len(referrer.schemas) == 1])
     links = {

@@ -1,4 +1,4 @@
-"""The results of a search: the readable matches, the best first, in pages, with counts by facet."""
+"""The results of a search: readable matches in pages, the best first, with counts by facet."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ _FACET_LETTERS: Final = {"type": TYPE, "group": GROUP, "format": FORMAT, "protoc
 
 
 class Rank(NamedTuple):
-    """The place of a match in the order of all: by what matched, then the shorter id, then the xid."""
+    """The sort position of a match: first by the tier of the match (see ``_TIERS``), then by shorter id,
+    then by xid.
+    """
 
     tier: int
     length: int
@@ -47,10 +49,11 @@ class Rank(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """A ``query``, and by the names in ``FACETS`` which of some values what is found is to have.
+    """A search: a ``query``, and ``facets`` that matches must have, as alternative values by name (see ``FACETS``).
 
-    ``deprecated`` asks for what is, or is not. With ``versions`` all Versions are looked at, not those alone that are
-    shown by default. Up to ``limit`` hits are wanted, behind ``after``.
+    ``deprecated`` selects only deprecated (True) or only other (False) entities; None selects both. ``versions``
+    searches all Versions instead of only the default ones. A page has up to ``limit`` hits after the position
+    ``after``.
     """
 
     query: Query
@@ -63,7 +66,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchHit:
-    """An entity that was found: a Group, a Resource, or among all Versions one of these."""
+    """An entity that was found: a Group or a Resource, or a Version if all Versions are searched."""
 
     xid: Xid
     name: str
@@ -72,7 +75,7 @@ class SearchHit:
     candidate: Candidate
 
     def to_json(self) -> JSONObject:
-        """Return the JSON for clients."""
+        """Return the hit as the JSON object that clients receive."""
         shown_xid = self.xid.resource if self.xid.kind is Kind.VERSION else self.xid
         document: JSONObject = {
             "xid": str(self.xid),
@@ -93,9 +96,10 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPage:
-    """Hits, the best first; of all that match by facet how many have which value; and where the next page begins.
+    """A page of hits, the best first, with the number of matches by facet and value.
 
-    ``count`` and ``facets`` are of the first ``MAX_MATCHES`` matches, if they are not ``complete``.
+    ``following`` is the position after which the next page starts, None on the last page. If not ``complete``,
+    ``count`` and ``facets`` cover only the first ``MAX_MATCHES`` matches.
     """
 
     hits: tuple[SearchHit, ...]
@@ -105,7 +109,7 @@ class SearchPage:
     following: Rank | None
 
     def to_json(self) -> JSONObject:
-        """Return the JSON for clients."""
+        """Return the page as the JSON object that clients receive."""
         facets = {
             name: [{"value": value, "count": count} for value, count in values] for name, values in self.facets.items()
         }
@@ -114,7 +118,7 @@ class SearchPage:
 
 
 def search(index: IndexReader, entities: Reader, request: Search, access: Access) -> SearchPage:
-    """Return a page of the matches that ``access`` allows to be read. ``index`` finds them, ``entities`` reads them."""
+    """Return a page of the matches that ``access`` can read, found with ``index`` and ``entities``."""
     finder = _Finder(index, entities, request, access)
     matches = finder.find()
     following = matches if request.after is None else [match for match in matches if match[0] > request.after]
@@ -191,14 +195,17 @@ class _Finder:
         )
         self._reading_conditions = self._find_rights()
         self._exact = request.query.text.strip('"').casefold()
-        # By type and id: whether something in a Group may be read, and whether that depends on what it is.
+        # By type and id of a Group: whether anything in the Group can be read, and whether that differs by entity.
         self._groups: dict[tuple[str, str], tuple[bool, bool]] = {}
         self.complete = True
         self.schemas: dict[int, SchemaReferrer] = {}
-        """The entities found by a field of a schema that they refer to, by key."""
+        """The entities found by a field of a schema that they refer to, by storage key."""
 
     def find(self) -> list[tuple[Rank, Candidate]]:
-        """Return up to ``MAX_MATCHES`` matches, the best first, each in its first matching tier."""
+        """Return up to ``MAX_MATCHES`` matches, the best first.
+
+        Each match is ranked by the first tier that finds it.
+        """
         matches: list[tuple[Rank, Candidate]] = []
         if self._reading_conditions.nothing:
             return matches
@@ -208,12 +215,12 @@ class _Finder:
             if conditions is None or conditions == before:
                 continue
             before = conditions
-            # All that a tier has is in the next one, too.
+            # The matches of a tier also match the next tier, so they are excluded there.
             found_keys = [candidate.key for _, candidate in matches]
             for candidate in self.find_matching(conditions, MAX_MATCHES + 1 - len(matches), without=found_keys):
                 match_tier = _EXACT if self._is_exact(candidate) else tier
                 matches.append((_make_rank(match_tier, candidate), candidate))
-            if len(matches) > MAX_MATCHES:  # whatever comes now is behind what is there
+            if len(matches) > MAX_MATCHES:  # later tiers have only lower-ranked matches
                 self.complete = False
                 break
         if self.complete:
@@ -221,7 +228,9 @@ class _Finder:
         return sorted(matches)[:MAX_MATCHES]
 
     def _find_referrers(self, found_keys: Sequence[int], limit: int) -> list[tuple[Rank, Candidate]]:
-        """Return entities whose schema has a requested field, without those in ``found_keys``."""
+        """Return up to ``limit`` entities that refer to a schema with a requested field, except those in
+        ``found_keys``.
+        """
         fields = _select_field_conditions(self._request.query).required
         if not fields:
             return []
@@ -237,9 +246,13 @@ class _Finder:
     def find_matching(
         self, conditions: Conjunction, limit: int, *, without: Sequence[int], within: Collection[int] | None = None
     ) -> Iterable[Candidate]:
-        """Return up to ``limit`` entities that match ``conditions``."""
+        """Return up to ``limit`` readable entities that match ``conditions``.
+
+        Entities with keys in ``without`` are excluded. If ``within`` is set, only entities with these keys are
+        searched.
+        """
         if within is not None and self._is_open((*conditions, *self._facet_conditions), len(within)):
-            # Words say nothing here, and all that there are would be gone through.
+            # The conditions exclude nothing, so a query would read all entities of the registry.
             candidates = self._index.candidates(set(within) - set(without))
             selected = (candidate for candidate in candidates if candidate.flags & self._flags == self._flag_values)
             return islice(filter(self._is_readable, selected), limit)
@@ -249,7 +262,9 @@ class _Finder:
         )
 
     def find_having(self, field: Condition, limit: int) -> list[Candidate] | None:
-        """Return the readable entities shown by default that have a field; None if there are more than ``limit``."""
+        """Return the readable entities, shown by default, that have the field; None if there are more
+        than ``limit``.
+        """
         query = self._build_query((field,))
         if self._reading_conditions.exact:
             keys = self._index.current_keys(query, limit + 1)
@@ -258,7 +273,7 @@ class _Finder:
         return None if len(candidates) > limit else candidates
 
     def _is_open(self, conditions: Conjunction, number: int) -> bool:
-        """Return True if no words are required, apart from rights on entities that are checked soon."""
+        """Return True if only access rights limit the matches, and checking them on ``number`` entities is fast."""
         return (
             not conditions
             and not self._request.query.excluded
@@ -270,17 +285,18 @@ class _Finder:
         return WordQuery(conditions or (_ALL_ENTITIES,), unwanted, among=rights.among, hidden=rights.hidden)
 
     def _read_matching(self, query: WordQuery, limit: int, **options: Any) -> Iterable[Candidate]:
-        """Return up to ``limit`` matches that may be read."""
+        """Return up to ``limit`` readable matches of ``query``."""
         if self._reading_conditions.exact:
-            # The rules have the last word: an entry that a server of an older version wrote, while this one is brought
-            # in, lacks the words by which it is hidden.
+            # The access rules are checked again, because an entry written by an older server during an upgrade may lack
+            # the words by which it is hidden.
             return filter(self._is_readable, self._index.matching(query, limit=limit, **options))
-        # Without a bound: how much is hidden must not show in how much is found.
+        # Without a limit in the query, because hidden entities must not reduce the number of results.
         return islice(filter(self._is_readable, self._index.matching(query, **options)), limit)
 
     def _find_rights(self) -> ReadingConditions:
-        """Return the rights as search conditions: from the rules if these are few, else from the Groups if these are
-        few.
+        """Return the access rights as search conditions.
+
+        They are made from the access rules if there are few of these, else from the readable Groups if there are few.
         """
         rules = self._access.list_reading_rules(_MAX_PATTERNS)
         if rules is not None and (conditions := find_reading_conditions(rules)).size <= _MAX_CONDITIONS:
@@ -292,7 +308,7 @@ class _Finder:
         return ReadingConditions(among=((_make_facet_condition("group", groups),),), exact=False, nothing=not groups)
 
     def _is_readable(self, candidate: Candidate) -> bool:
-        """Return True if an entity may be read. The rights on a whole Group are checked once."""
+        """Return True if the entity can be read. The rights on a whole Group are checked once and remembered."""
         if self._access.reads_everything:
             return True
         _, plural, group, *_ = candidate.xid.split("/", 3)
@@ -306,7 +322,7 @@ class _Finder:
         return is_allowed and (not depends or self._access.is_readable(stored_xid(candidate.xid)))
 
     def _is_exact(self, candidate: Candidate) -> bool:
-        """Return True if the query is exactly the id of an entity, its xid or that of its Resource."""
+        """Return True if the query is exactly the id of an entity, its xid or the xid of its Resource."""
         if not self._exact.startswith("/"):
             return self._exact == candidate.folded
         folded_xid = candidate.xid.casefold()
@@ -315,7 +331,7 @@ class _Finder:
 
 @dataclass(frozen=True, slots=True)
 class _RemainingMatches:
-    """The matches of ``finder`` without the entities in ``found_keys``."""
+    """The matches of ``finder``, without the entities in ``found_keys``."""
 
     finder: _Finder
     found_keys: Sequence[int]
@@ -332,23 +348,23 @@ class _RemainingMatches:
 _MAX_GROUPS: Final = 1_000
 """The maximum number of Groups whose rights are checked one by one."""
 _MAX_PATTERNS: Final = 100
-"""The maximum number of patterns or Groups in a query."""
+"""The maximum number of patterns or Groups that a query contains."""
 _MAX_CHECKED_BY_RULES: Final = 500
-"""Up to so many entities, checking each by the rules is faster than a query with the rules as words."""
+"""Up to this many entities, checking each by the access rules is faster than a query with the rules as words."""
 _MAX_CONDITIONS: Final = 200
 """The maximum number of conditions for patterns: SQLite parses 1,000 of them in 10 ms."""
 
 
 def _make_facet_condition(name: str, values: Iterable[str]) -> Condition:
-    """Return the condition that one of some values holds."""
+    """Return the condition that the facet ``name`` has one of ``values``."""
     return Condition(tuple(Phrase((make_facet(_FACET_LETTERS[name], value),)) for value in values), ("facets",))
 
 
 def _count_facets(candidates: Sequence[Candidate]) -> dict[str, tuple[tuple[str, int], ...]]:
-    """Return the number of candidates by facet and value."""
+    """Return the number of candidates by facet and value, the most frequent values first."""
     types: Counter[str] = Counter()
     groups: Counter[str] = Counter()
-    # Of most there are many in one collection.
+    # Counted by collection first, because most candidates share a few collections.
     for (group, *below), count in Counter(_split_collection(candidate.xid) for candidate in candidates).items():
         types[below[0] if below else group.split("/")[1]] += count
         groups[group] += count
@@ -368,6 +384,6 @@ def _count_facets(candidates: Sequence[Candidate]) -> dict[str, tuple[tuple[str,
 
 
 def _split_collection(xid: str) -> tuple[str, ...]:
-    """Return the Group of an entity and, for an entity in the Group, its type."""
+    """Return the Group of an entity and, if the entity is in a Group, also its type."""
     _, plural, group, *below = xid.split("/", 4)
     return (f"/{plural}/{group}", *below[:1])

@@ -1,4 +1,4 @@
-"""Read rights as search conditions, so that the database itself leaves out hidden entities."""
+"""Read rights as search conditions, so that the database itself excludes hidden entities."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from signalbook.engine.search.text import IS_GROUP, PART_LETTERS, spell_part
 from signalbook.storage.words import Condition, Conjunction, Phrase
 
 _GROUP_PARTS: Final = 2
-"""Parts of the xid of a Group."""
+"""The number of parts of a Group's xid."""
 _STARS: Final = re.compile(r"\*+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingConditions:
-    """The conditions for readable entities: one of ``among``, if there are any, and none of ``hidden``.
+    """The conditions of readable entities: one of ``among`` (if not empty) must match, and none of ``hidden``.
 
-    Unless that is ``exact``, some entities that meet them are hidden all the same. With ``nothing`` everything is.
+    If not ``exact``, some entities that match are hidden nevertheless. ``nothing`` means that all entities are hidden.
     """
 
     among: tuple[Conjunction, ...] = ()
@@ -31,13 +31,16 @@ class ReadingConditions:
 
     @property
     def size(self) -> int:
-        """The number of conditions."""
+        """The number of conditions, which decides whether a query can contain them."""
         return sum(map(len, (*self.among, *self.hidden)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """The conditions that a pattern is for the Group, and for what is in it; ``deep`` if it is not about the Group."""
+    """The conditions of a pattern for the Group and for entities in the Group.
+
+    ``deep`` means that the pattern matches entities in the Group and not the Group itself.
+    """
 
     group: Conjunction
     member: Conjunction
@@ -47,10 +50,13 @@ class _Pattern:
 
 @lru_cache(maxsize=1 << 8)
 def find_reading_conditions(rules: ReadingRules) -> ReadingConditions:
-    """Return the readable entities by these rules: a Group also if a pattern allows something in it."""
+    """Return the conditions of the entities that ``rules`` allow to read.
+
+    A Group can also be read if a pattern allows an entity in it.
+    """
     allowed, denied = ([_parse_pattern(parts) for parts in patterns] for patterns in rules)
     among = dict.fromkeys(conjunction for pattern in allowed for conjunction in _list_shown(pattern))
-    # What only seems to fit is not left out here.
+    # A pattern without exact conditions may match too much, so it must not hide entities here.
     hidden = dict.fromkeys(_find_denied(pattern) for pattern in denied if pattern.exact)
     return ReadingConditions(
         among=() if () in among else tuple(_merge(among)),
@@ -70,7 +76,10 @@ def _parse_pattern(parts: Sequence[str]) -> _Pattern:
 
 
 def _parse_part(part: str, letters: tuple[str, str]) -> tuple[Conjunction, bool]:
-    """Return the conditions for one part of a pattern, and whether they are exact."""
+    """Return the conditions for one part of a pattern, and whether they are exact.
+
+    ``letters`` are the prefixes of the facet words for the part and for the reversed part.
+    """
     forward, backward = letters
     before, *between, behind = _STARS.split(part) if "*" in part else (part, "")
     if "*" not in part:
@@ -81,7 +90,7 @@ def _parse_part(part: str, letters: tuple[str, str]) -> tuple[Conjunction, bool]
         if behind and backward
         else []
     )
-    # What stands before and behind a star may not overlap; types are no words from behind.
+    # The texts before and after a star must not overlap, which words cannot express. Types have no reversed words.
     return tuple(conditions), not between and not (behind and (before or not backward))
 
 
@@ -91,23 +100,23 @@ def _make_facet_condition(phrase: Phrase) -> Condition:
 
 _IS_GROUP: Final = _make_facet_condition(Phrase((IS_GROUP,)))
 _IN_GROUP: Final = _make_facet_condition(Phrase((PART_LETTERS[_GROUP_PARTS][0],), prefix=True))
-"""What is in a Group has a type beside that of the Group."""
+"""The condition that an entity is in a Group: such an entity has a facet word for its Resource type."""
 
 
 def _list_shown(pattern: _Pattern) -> Iterator[Conjunction]:
-    """Yield what an allowing pattern shows."""
+    """Yield the conditions of entities that an allowing pattern makes visible."""
     yield (*pattern.group, *pattern.member)
     if pattern.member:
         yield (*pattern.group, _IS_GROUP)
 
 
 def _find_denied(pattern: _Pattern) -> Conjunction:
-    """Return what a denying pattern hides."""
+    """Return the conditions of entities that a denying pattern hides."""
     return (*pattern.group, *(pattern.member or (_IN_GROUP,))) if pattern.deep else pattern.group
 
 
 def _merge(conjunctions: Iterable[Conjunction]) -> Iterator[Conjunction]:
-    """Yield the conjunctions, with all that are a single condition joined into one: rules often name many ids."""
+    """Yield the conjunctions, with those of a single condition merged into one, because rules often list many ids."""
     phrases: list[Phrase] = []
     for conjunction in conjunctions:
         if len(conjunction) == 1:

@@ -17,18 +17,18 @@ _MAX_CHARS: Final = 200
 _CHARS_BEFORE: Final = 60
 _ELLIPSIS: Final = "…"
 _BETWEEN: Final = {number: None for number in range(128) if not chr(number).isalnum()}
-"""ASCII that is no part of a word."""
+"""ASCII characters that are not part of a word, mapped to None."""
 
 Range = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snippet:
-    """A text that matched: that of the attribute, or of the member of the schema, at ``path``.
+    """A text that matched a query. ``path`` is the path of its attribute, or of the schema member it belongs to.
 
-    ``text`` of a member is its path, or its description. ``ranges`` are where in it words of the query are: characters
-    (code points) from the first of each to before the last. ``schema`` is the xid of the schema that it is of, where
-    that is another entity, to which the one that was found refers.
+    For a member, ``text`` is the member's path or its description. ``ranges`` are the positions of matching words in
+    ``text``: start and end (exclusive) in characters (code points). ``schema`` is the xid of the schema if the text
+    belongs to a schema that the found entity refers to, else empty.
     """
 
     path: str
@@ -38,7 +38,7 @@ class Snippet:
     schema: str = ""
 
     def to_json(self) -> JSONObject:
-        """Return the JSON for clients."""
+        """Return the snippet as the JSON object that clients receive."""
         kind = "field" if self.member else "attribute"
         ranges: list[JSON] = [list(span) for span in self.ranges]
         document: JSONObject = {"kind": kind, "path": self.path, "text": self.text, "ranges": ranges}
@@ -46,17 +46,17 @@ class Snippet:
 
 
 def find_snippets(query: Query, texts: Iterable[Text], *, schema: str = "") -> tuple[Snippet, ...]:
-    """Return up to ``MAX_SNIPPETS`` texts with words of ``query``: first those with most of them.
+    """Return up to ``MAX_SNIPPETS`` snippets of ``texts``, first those that match the most conditions of ``query``.
 
-    ``schema`` is of what they are, if not of what was found.
+    ``schema`` is the xid of the schema that the texts belong to, if that is not the found entity itself.
     """
     conditions = [condition for condition in query.required if condition.parts != ("facets",)]
     ranked: list[tuple[int, Snippet]] = []
     matched_conditions: set[int] = set()
-    # What is called so need not be described so.
+    # If only names are searched, descriptions of members need not be searched.
     has_prose = any("prose" in condition.parts for condition in conditions)
     for text in texts if conditions else ():
-        # What has nothing new is looked at only while there is room for it.
+        # Once there are enough snippets, a text is searched only for conditions that no other text matched.
         open_conditions = (
             conditions
             if len(ranked) < MAX_SNIPPETS
@@ -68,7 +68,8 @@ def find_snippets(query: Query, texts: Iterable[Text], *, schema: str = "") -> t
         if not _may_match(member if text.member else text.text, open_conditions):
             continue
         for snippet, matched in _match_text(text, conditions):
-            # What says no more than others is not worth its place, unless there is room; of an xid the id is enough.
+            # A text that matches nothing new is used only while there is room. An xid is never used then, because the
+            # id is enough.
             if not matched <= matched_conditions or (len(ranked) < MAX_SNIPPETS and snippet.path != "xid"):
                 ranked.append((-len(matched - matched_conditions), snippet))
             matched_conditions |= matched
@@ -77,10 +78,10 @@ def find_snippets(query: Query, texts: Iterable[Text], *, schema: str = "") -> t
 
 
 def _may_match(text: str, conditions: Iterable[Condition]) -> bool:
-    """Return False if a text certainly has none of the words, which is true of most texts."""
+    """Return False if a text certainly contains none of the words, as most texts do."""
     if not text.isascii():
         return True
-    # Without what stands between the parts of a compound, which may be asked for as one word.
+    # Without the separators between parts of a compound, because the compound may be searched as one word.
     plain = text.lower().translate(_BETWEEN)
     return any(phrase.words[0] in plain for condition in conditions for phrase in condition.phrases)
 
@@ -128,7 +129,7 @@ def _match_words(
 
 
 def _find_ranges(text_runs: Sequence[Run], condition: Condition) -> list[Range]:
-    """Return the places of the phrases of a condition among the words of a text."""
+    """Return the positions at which phrases of a condition match the words of a text."""
     return [span for phrase in condition.phrases for span in _find_phrase(text_runs, phrase)]
 
 
@@ -147,7 +148,7 @@ def _find_phrase(text_runs: Sequence[Run], phrase: Phrase) -> Iterator[Range]:
             if is_last(word.word):
                 yield word.start, word.end
     for run in text_runs:
-        # As one word only where it is no word of it.
+        # The joined word matches only if its first part does not match by itself.
         if run.joined is not None and is_last(run.joined.word) and not is_last(run.words[0].word):
             yield run.joined.start, run.joined.end
 
@@ -163,7 +164,7 @@ def _is_word(word: str, phrase: Phrase) -> bool:
 
 
 def _make_snippet(path: str, text: str, ranges: Iterable[Range], *, member: bool) -> Snippet:
-    """Return a part of ``text`` that is not too long, with the first of the ranges in it."""
+    """Return a snippet with an excerpt of ``text`` that has a limited length and contains the first range."""
     merged = _merge_ranges(ranges)
     if len(text) <= _MAX_CHARS:
         return Snippet(path=path, text=text, ranges=tuple(merged), member=member)

@@ -1,7 +1,8 @@
-"""The words of a text, and the texts of an entity: what it can be found by (docs/decisions/150-search.md).
+"""The words of a text, and the texts by which an entity can be found (docs/decisions/150-search.md).
 
-A word is letters and digits, in lower case and without accents. ``customer_id``, ``customerId`` and ``customer-id`` are
-two words that also count as one: ``customerid``. A Chinese, Japanese or Korean character is a word by itself.
+A word consists of letters and digits, in lower case and without accents. ``customer_id``, ``customerId`` and
+``customer-id`` are two words, and also the joined word ``customerid``. A Chinese, Japanese or Korean character is a
+word by itself.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from signalbook.values import JSON, JSONObject
 from signalbook.xid import Kind, Xid
 
 MAX_TEXT_CHARS: Final = 100_000
-"""The maximum number of indexed characters of all texts of an entity."""
+"""The maximum number of indexed characters of all texts of an entity together."""
 _MAX_INDEXED_CHARS: Final = 2_000
 MAX_PATH_AND_TEXT_CHARS: Final = 2 * _MAX_INDEXED_CHARS
 """The maximum number of characters of one text and its path."""
@@ -34,14 +35,14 @@ _WORD: Final = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z0-9]+|[A-Z]", re.ASCII)
 _CJK: Final = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _BEYOND_ASCII: Final = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
 ANY_ENTITY: Final = "xall"
-"""The word that every entity has among its facets."""
+"""The word that every entity has among its facets, so that a query can select all entities."""
 IS_GROUP: Final = "xgroup"
 PINS: Final = "xpins"
-"""The word of entities that name a certain Version as their schema, not the default one."""
+"""The facet word of entities whose schema reference names a certain Version instead of the default one."""
 
 
 class Word(NamedTuple):
-    """A word at a place of a text."""
+    """A word and its position in a text."""
 
     word: str
     start: int
@@ -49,14 +50,14 @@ class Word(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A text without spaces: its words, and several words also as one."""
+    """The words of a text without spaces, such as a name, and several words also joined as one word."""
 
     words: tuple[Word, ...]
     joined: Word | None
 
 
 def split_runs(text: str) -> Iterator[Run]:
-    """Yield the words of a text in order."""
+    """Yield the runs of words in a text, in order."""
     for match in _RUN.finditer(text):
         run = match[0]
         start = match.start()
@@ -73,7 +74,7 @@ def split_runs(text: str) -> Iterator[Run]:
 
 
 def _split_words(run: str, start: int) -> Iterator[Word]:
-    # In other scripts capital letters begin no words in the middle of a name.
+    # In other scripts, capital letters in the middle of a name do not start a new word.
     for match in (_WORD if run.isascii() else _BEYOND_ASCII).finditer(run):
         word = match[0].lower() if run.isascii() else _fold(match[0])
         if word:
@@ -86,7 +87,10 @@ def _fold(word: str) -> str:
 
 
 def split(text: str) -> tuple[list[str], list[str]]:
-    """Return the words of a text and the joined words, without positions: at a third of the cost of ``split_runs``."""
+    """Return the words of a text and its joined words, without positions.
+
+    Takes a third of the time of ``split_runs``.
+    """
     if not text.isascii():
         text_runs = list(split_runs(text))
         return [word.word for run in text_runs for word in run.words], [
@@ -106,24 +110,26 @@ def split(text: str) -> tuple[list[str], list[str]]:
 
 
 def join_words(name: str) -> str:
-    """Return a name as one word; empty if it has no letter or digit."""
+    """Return all words of a name joined as one word. Empty if the name has no letter or digit."""
     return "".join(split(name)[0])[:_MAX_WORD_CHARS]
 
 
 @lru_cache(maxsize=1 << 12)
 def make_facet(kind: str, value: str) -> str:
-    """Return a word that stands for a value to filter by."""
+    """Return the facet word for a ``value`` to filter by. ``kind`` is the letter of the facet."""
     return kind + blake2b(value.casefold().encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 _PRIVATE_LETTERS: Final = {ord(mark): 0xE001 + number for number, mark in enumerate("._~:@-")}
-"""Characters of ids that are no letters: for private ones, which both databases take for parts of words."""
+"""Punctuation in ids, mapped to private-use characters, which both databases treat as parts of words."""
 PART_LETTERS: Final = (("a", ""), ("c", "d"), ("h", ""), ("j", "k"))
-"""Of the parts of a Resource's xid, what is before them as words, and before ids from behind."""
+"""For each part of a Resource's xid: the prefix of its facet word, and the prefix of the reversed word
+("" for none).
+"""
 
 
 def spell_part(part: str) -> str:
-    """Return a part of an xid, or of a pattern for it, as one word that begins as the part does."""
+    """Return a part of an xid, or the beginning of one in a pattern, as one word, so that prefixes can be searched."""
     return part.casefold().translate(_PRIVATE_LETTERS)
 
 
@@ -139,7 +145,8 @@ def make_entry(
 ) -> IndexEntry:
     """Return the index entry of a Group, a Version or a cross reference.
 
-    ``members`` are those of its schema. A Version is found by its Resource's names.
+    ``members`` are those of its schema. A Version is found by the id and names of its Resource. ``current`` means that
+    it is shown by default.
     """
     attributes = row.attributes
     shown_xid = row.xid.resource if row.xid.kind is Kind.VERSION else row.xid
@@ -162,7 +169,7 @@ def make_entry(
 
 def _read_text(attributes: JSONObject, name: str) -> str | None:
     value = attributes.get(name)
-    # PostgreSQL has no NUL in texts.
+    # PostgreSQL cannot store NUL in texts.
     return value[:_MAX_INDEXED_CHARS].replace("\0", "\ufffd") if isinstance(value, str) and value else None
 
 
@@ -176,14 +183,14 @@ def _list_facets(xid: Xid, properties: Mapping[str, str | None]) -> list[str]:
             facets.append(backward + part[::-1])
     for kind, name in ((FORMAT, "format"), (PROTOCOL, "protocol"), (ENVELOPE, "envelope")):
         if value := properties[name]:
-            # By name alone, too, such as avro for Avro/1.11.
+            # Also by the name alone, such as avro for Avro/1.11.
             short = find_family(value) if kind == FORMAT else value.partition("/")[0]
             facets += dict.fromkeys((make_facet(kind, value), make_facet(kind, short)))
     return facets
 
 
 NAMES: Final = ("id", "name")
-"""Paths of the texts that are names."""
+"""The paths of texts that are names of the entity."""
 
 
 def _split_parts(texts: Sequence[Text], facets: list[str]) -> dict[Part, list[str]]:
@@ -203,7 +210,7 @@ def _split_parts(texts: Sequence[Text], facets: list[str]) -> dict[Part, list[st
 def _add_words(part: list[str], text: str) -> list[str]:
     words, whole = split(text)
     part += words
-    # Behind the words, which follow one another.
+    # Joined words come after the other words, so that these stay adjacent for phrases.
     part += whole
     part.append(BREAK)
     return words
@@ -231,12 +238,14 @@ def _list_texts(row: Row, shown_xid: Xid, members: Sequence[Member]) -> Iterator
 
 
 INLINE: Final = ("dataschema", "schema")
-"""Attributes that are documents: of these members are found."""
+"""Attributes that are schema documents. Their members are indexed, not their text."""
 _UNINDEXED: Final = frozenset({"name", "contenttype", *INLINE})
 
 
 def _list_strings(path: str, key: str, value: JSON, depth: int) -> Iterator[Text]:
-    """Yield all strings in a value, and the names in it that are not the model's: people chose these."""
+    """Yield all strings in ``value``, and all keys in it that are not names of the built-in model, because users chose
+    these.
+    """
     if isinstance(value, str):
         yield Text(False, path, _shorten(value))
     elif isinstance(value, dict) and depth < _MAX_DEPTH:
@@ -256,7 +265,7 @@ def _shorten(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _find_structural_names() -> frozenset[str]:
-    """Return the names of attributes in the built-in model, which are words of nearly every entity."""
+    """Return the names of attributes in the built-in model, which nearly every entity contains."""
     return frozenset(_list_attribute_names(compile_model(builtin("default")).document))
 
 

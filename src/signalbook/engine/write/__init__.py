@@ -1,1 +1,1 @@
-"""Writing: a command is loaded for (``load``), decided (``decide``) and applied (``apply``)."""
+"""Writing: a command is loaded (``load``), decided (``decide``) and applied (``apply``)."""

@@ -1,7 +1,7 @@
 """The updates that write a decided tree to the store, and the changes that events report.
 
-Changes are found per subject and attribute by comparing each working copy with its stored row, and are what events
-report (core/events.md, R293-R308).
+Changes are found by comparing each working copy with its stored row, attribute by attribute. Events report them
+(core/events.md, R293-R308).
 """
 
 from __future__ import annotations
@@ -43,35 +43,35 @@ from signalbook.xid import Kind, Xid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Remove these rows and everything under them."""
+    """An update that removes the rows with these keys, and everything under them."""
 
     keys: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreDocuments:
-    """Keep these documents, by digest."""
+    """An update that stores these documents by digest."""
 
     documents: dict[str, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insert:
-    """Add these rows, parents first."""
+    """An update that inserts these rows, parents first."""
 
     rows: tuple[Row, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replace:
-    """Replace the rows with these keys."""
+    """An update that replaces the rows with the same keys."""
 
     rows: tuple[Row, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreNumbers:
-    """Keep the last numbers of these Resources, which go: versions of the CNCF drafts never get one again (A-19)."""
+    """An update that stores the last version numbers of deleted Resources, so that no number is reused (A-19)."""
 
     numbers: dict[Xid, int]
 
@@ -83,7 +83,7 @@ _SCHEMA_GROUPS: Final = "schemagroups"
 
 @singledispatch
 def apply_update(update: Update, writer: EntityWriter) -> None:
-    """Do ``update`` to the store."""
+    """Apply ``update`` to the store. Raises ``TypeError`` for an unknown type of update."""
     raise TypeError(f"{writer} has no way to apply a {type(update).__name__}")
 
 
@@ -120,10 +120,11 @@ def apply_tree(
     root: str,
     described: Mapping[Xid, DocumentDescription] | None = None,
 ) -> None:
-    """Write what changed in ``tree``, and index it; contents of schemas get their numbers. Raises ``DuplicateId``.
+    """Write the changes of ``tree`` to the store and the search index, and assign schema ids. Raises ``DuplicateId``.
 
-    ``root`` is the registry's URL, as far as settings say it, and ``described`` what is known of documents already.
-    Deletes come first, so that an id may be taken again and a document lost by a delete is kept again.
+    ``root`` is the registry's URL from the settings, or empty. ``described`` are descriptions of documents that were
+    already made; None makes them here. Deletes come first, so that ids can be reused, and a document that a delete
+    removes is stored again if it is still needed.
     """
     described = describe(tree, documents) if described is None else described
     for update in _list_updates(tree, documents, transaction):
@@ -133,11 +134,11 @@ def apply_tree(
 
 
 def check_uris(tree: WorkingTree, reader: Reader, root: str, access: Access) -> None:
-    """Check that no written Version has the URI of another (A-21), else raise ``UriTaken``; ``root`` as in lookups.
+    """Check that no written Version has the same URI as another Version (A-21), else raise ``UriTaken``.
 
-    This runs after the write, so that deletions, moves and additions of the same request count. Writers take turns, so
-    nothing else changes. Stored URIs that stay are not checked. All Versions count, but one that ``access`` hides
-    is not named.
+    ``root`` is the registry's URL as in ``UriBases``. The check runs after the write, so that deletions and moves of
+    the same request are considered. Other writers wait, so nothing else changes. Stored URIs that do not change are not
+    checked. Hidden Versions are checked too, but an error does not name a Version that ``access`` cannot read.
     """
     claims: dict[str, dict[Xid, JSONObject]] = {}
     for version in _list_versions(tree):
@@ -160,7 +161,7 @@ def _list_updates(tree: WorkingTree, documents: Documents, transaction: WriteTra
     numbers = {copy.xid: copy.versioncounter for copy in tree.deleted if isinstance(copy, ResourceCopy)}
     if numbers_to_store := {xid: number for xid, number in numbers.items() if number and api_path(xid) is not None}:
         yield StoreNumbers(numbers=numbers_to_store)
-    # The document of a Version that the same command replaced again, or pruned, is not kept.
+    # The document of a Version that the same command replaced again or pruned is not stored.
     used_digests = {version.document for version in _list_versions(tree)}
     documents_to_store = {name: content for name, content in documents.new.items() if name in used_digests}
     if documents_to_store:
@@ -184,23 +185,26 @@ def _list_removed_versions(tree: WorkingTree) -> Iterator[WorkingCopy]:
 
 
 def _make_rows(tree: WorkingTree, writer: EntityWriter) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-    """Return the rows to insert, level by level, and the rows to replace."""
+    """Return the rows to insert, parents first, and the rows to replace."""
     copies: list[WorkingCopy] = [tree.registry, *tree.groups.values(), *tree.resources.values(), *_list_versions(tree)]
     new_copies = [copy for copy in copies if copy.before is None]
     new_keys = iter(writer.reserve(len(new_copies)) if new_copies else ())
-    # Keys are known before anything is inserted, so that a whole level goes in one statement.
+    # All keys are reserved before the first insert, so that one statement inserts a whole level.
     keys = {copy.xid: copy.before.key if copy.before else next(new_keys) for copy in copies}
     inserted, replaced = [], []
     for copy in copies:
         if copy.before is None:
             inserted.append(copy.to_row(keys[copy.xid], keys[copy.xid.owner]))
-        elif copy.changed:  # most of what is loaded is not: only what differs is written
+        elif copy.changed:  # rows that did not change are not written
             replaced.append(copy.to_row(copy.before.key, copy.before.parent))
     return tuple(inserted), tuple(replaced)
 
 
 def _assign_schema_ids(tree: WorkingTree, transaction: WriteTransaction) -> dict[Xid, int]:
-    """Assign numbers to the written schemas, in the order of the write."""
+    """Return the schema ids of the written schemas. New ids are assigned in the order of the write.
+
+    Raises ``bad_request`` if no id is left.
+    """
     contents: dict[str, dict[Xid, str]] = {}
     ids: dict[Xid, int] = {}
     for version in _list_versions(tree):
@@ -208,7 +212,7 @@ def _assign_schema_ids(tree: WorkingTree, transaction: WriteTransaction) -> dict
             content, before = compute_content_key(version.attributes, version.document), version.before
             if content is None:
                 continue
-            # A content may have several numbers, of which a Version keeps its own.
+            # The same content may have several ids. A Version whose content did not change keeps its id.
             if (
                 before is not None
                 and before.schemaid
@@ -232,7 +236,7 @@ def _set_schema_ids(rows: tuple[Row, ...], ids: Mapping[Xid, int]) -> tuple[Row,
 
 
 class ChangeAction(StrEnum):
-    """Last part of an event's type (R293)."""
+    """The last part of an event's type (R293)."""
 
     CREATED = "created"
     UPDATED = "updated"
@@ -241,7 +245,7 @@ class ChangeAction(StrEnum):
 
 
 class EventEntity(StrEnum):
-    """The subject of an event (R293). A meta has no events of its own."""
+    """The kind of subject of an event (R293). A changed meta is reported as a change of its Resource."""
 
     REGISTRY = "registry"
     MODEL = "model"
@@ -256,10 +260,11 @@ class EventEntity(StrEnum):
 class Change:
     """A change of one subject in one interaction (R297).
 
-    ``xid`` is the subject (``/model``, ``/capabilities`` and ``/modelsource`` too); ``changed`` names the top-level
-    attributes added, modified or removed (R298), of a Resource its meta's with the prefix ``meta.`` (R305).
-    ``cascaded`` means that the subject was deleted with its owner. ``time`` is the time of the change that the entity
-    shows to clients of the CNCF drafts (D-18), which clients of xRegistry may set; None is that of the interaction.
+    ``xid`` is the subject; it can also be ``/model``, ``/capabilities`` or ``/modelsource``. ``changed`` names the
+    top-level attributes that were added, modified or removed (R298); attributes of a Resource's meta have the prefix
+    ``meta.`` (R305). ``cascaded`` means that the subject was deleted because its owner was. ``time`` is the change time
+    that clients of the CNCF drafts see (D-18); xRegistry clients may set it. If ``time`` is None, the time of the
+    interaction is used.
     """
 
     xid: str
@@ -283,7 +288,7 @@ class Change:
 
     @classmethod
     def from_json(cls, value: JSONObject) -> Self:
-        """Read back what ``to_json`` wrote."""
+        """Return the change that ``to_json`` wrote as ``value``."""
         return cls(
             xid=value["xid"],
             entity=EventEntity(value["entity"]),
@@ -298,10 +303,10 @@ _STRONGEST: Final = (ChangeAction.DELETED, ChangeAction.CREATED, ChangeAction.UP
 
 
 def coalesce(changes: Iterable[Change]) -> list[Change]:
-    """Return ``changes`` of one interaction, at most one of each kind per subject (R297), in the order they first
-    appear.
+    """Return ``changes`` of one interaction merged per subject (R297), in the order of their first appearance.
 
-    A deletion hides a creation, which hides updates; the names that several updates changed are put together.
+    A deletion replaces a creation, and a creation replaces updates. Several updates become one with all changed names.
+    Changes of deprecation are merged separately.
     """
     merged: dict[tuple[str, bool], Change] = {}
     for change in changes:
@@ -328,9 +333,9 @@ _VERSION_ATTRIBUTES = ("versionid", "self", "xid", "epoch", "isdefault", "create
 
 
 def list_changes(tree: WorkingTree, model: Model, now: datetime, config: Collection[str] = ()) -> tuple[Change, ...]:
-    """Return all changes in ``tree``, owners before their members; ``config`` names changed configuration.
+    """Return all changes in ``tree``, owners before their members.
 
-    ``now`` is the time of the interaction.
+    ``now`` is the time of the interaction. ``config`` names the changed parts of the configuration.
     """
     changes = _list_changes(tree, model, config)
     return tuple(replace(change, time=None) if change.time == now else change for change in changes)
@@ -360,10 +365,10 @@ def _make_change(copy: WorkingCopy, action: ChangeAction, changed: Collection[st
 
 
 def _find_shown_time(copy: WorkingCopy) -> datetime | None:
-    """Return the time of the last change that the drafts show, or None.
+    """Return the time of the last change as the CNCF drafts show it, or None if there is no Version to take it from.
 
-    A Version's is that of its creation, a Resource's that of its latest Version. For a stored Resource that is usually
-    the default Version, so others need not be loaded.
+    For a Version this is its creation time. For a Resource it is the time of its latest Version: of a stored Resource
+    the default Version is taken, so that other Versions need not be loaded.
     """
     if isinstance(copy, VersionCopy):
         return copy.createdat
@@ -405,7 +410,7 @@ def _compare_resource(copy: ResourceCopy, singular: str) -> Iterator[Change]:
     changed = [f"meta.{name}" for name in _compare_stamps(copy, before.createdat, before.modifiedat)]
     changed += [f"meta.{name}" for name in _compare_attributes(before.attributes, copy.attributes)]
     if before.xref != copy.xref and "meta.epoch" not in changed:
-        changed.append("meta.epoch")  # its own stays as it is, but what is shown is the target's (R269)
+        changed.append("meta.epoch")  # clients see another epoch: that of the new target (R269)
     pairs = (
         ("xref", before.xref, copy.xref),
         ("defaultversionid", before.defaultversionid, copy.defaultversionid),
@@ -421,13 +426,14 @@ def _compare_resource(copy: ResourceCopy, singular: str) -> Iterator[Change]:
 
 
 def _compare_default_version(copy: ResourceCopy, singular: str) -> list[str]:
-    """Return the changed attributes of the default Version.
+    """Return the names of changed attributes of the default Version.
 
-    All of the old and new one if the pointer moved (R299, R305).
+    If another Version became the default one, return all attributes of the old and the new default Version (R299,
+    R305).
     """
     old_id = copy.before.defaultversionid if copy.before else None
     if old_id == copy.defaultversionid:
-        # A Resource shows the attributes of its default Version as its own: they change with it.
+        # A Resource shows the attributes of its default Version as its own, so they change together.
         current = copy.versions.get(old_id or "")
         return _compare_version_attributes(current, singular) if current else []
     both = [copy.versions.get(old_id or "") or copy.removed.get(old_id or "")]
@@ -436,7 +442,7 @@ def _compare_default_version(copy: ResourceCopy, singular: str) -> list[str]:
 
 
 def _list_shown_attributes(version: VersionCopy, singular: str) -> list[str]:
-    """Return every attribute that a Version shows, except those computed for one response."""
+    """Return the names of all attributes that a Version shows, except those computed per response."""
     return [f"{singular}id", *_VERSION_ATTRIBUTES, *version.attributes, *([singular] if version.document else [])]
 
 
@@ -470,7 +476,10 @@ def _compare_attributes(before: JSONObject, after: JSONObject) -> list[str]:
 
 
 def _compare_deprecation(copy: WorkingCopy) -> Iterator[Change]:
-    """Yield the separate event for ``deprecated``, also of a new entity, naming the members (R303)."""
+    """Yield a separate change if ``deprecated`` changed, naming its changed members (R303).
+
+    Applies to new entities too.
+    """
     old = (copy.before.attributes if copy.before else {}).get("deprecated")
     new = copy.attributes.get("deprecated")
     if old != new:
@@ -479,12 +488,12 @@ def _compare_deprecation(copy: WorkingCopy) -> Iterator[Change]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteResult:
-    """The data for an API's response to a write.
+    """The result of a write, from which an API builds its response.
 
-    ``target`` is the entity to render: the command's, except that a POST to a Resource answers with the Version (R147).
-    ``created`` tells whether ``target`` is new; ``processed`` lists, in request order, the entities that a write to a
-    collection (or POST to the Registry or a Group) touched (R146), and the collections of which it named no entity.
-    ``version`` is the one new Version of a write to one Resource, for ``Content-Location`` (R152). ``findings`` are
+    ``target`` is the entity to render. It is the command's target, except that a POST to a Resource returns the Version
+    (R147). ``created`` is True if ``target`` is new. ``processed`` lists, in request order, the entities that a write
+    to a collection (or a POST to the Registry or a Group) changed (R146), and the collections that it sent empty.
+    ``version`` is the only new Version of a write to one Resource, for ``Content-Location`` (R152). ``findings`` are
     about messages and endpoints, see ``domainrules``.
     """
 

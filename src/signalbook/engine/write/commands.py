@@ -1,8 +1,8 @@
-"""The commands that an API gives the engine, and their bodies as a tree of intents.
+"""The commands that an API passes to the engine, and their bodies parsed into a tree of intents.
 
-An API translates its request into a command; nothing else writes. Intents are one shape for every write, from one
-Version to a whole registry. Only structure is looked at here (maps are maps, ids are ids, types exist); values are
-checked when the write is decided.
+Each API translates its requests into commands; there is no other way to write. Intents have the same shape for every
+write, from one Version to a whole registry. This module checks structure only (maps are maps, ids are valid, types
+exist). Values are checked when the write is decided.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from signalbook.xid import Kind, Xid, XidError, check_id
 
 
 class Method(StrEnum):
-    """The four kinds of write (core/spec.md "Design: Protocol Bindings"): replace, merge, add, delete."""
+    """The four kinds of write: replace, merge, add and delete (core/spec.md "Design: Protocol Bindings")."""
 
     PUT = "PUT"
     PATCH = "PATCH"
@@ -31,9 +31,9 @@ class Method(StrEnum):
 class Flags:
     """Request flags of a write (core/spec.md "Request Flags").
 
-    ``epoch`` is checked on DELETE of one entity (R179); ``ignore`` holds lower-case names out of the capability
-    ``ignores`` (``capabilities.resolve_ignore`` makes it of what a client sent); ``setdefaultversionid`` is the flag's
-    value as sent, ``"null"`` and ``"request"`` included, None when the flag is absent (R208-R211).
+    ``epoch`` is checked when one entity is deleted (R179). ``ignore`` holds lower-case names from the capability
+    ``ignores``; ``capabilities.resolve_ignore`` builds it from the client's values. ``setdefaultversionid`` is the
+    flag's value as sent, including ``"null"`` and ``"request"``, or None if the flag is absent (R208-R211).
     """
 
     epoch: int | None = None
@@ -43,11 +43,11 @@ class Flags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentBody:
-    """A write in document form (core/http.md "Serializing Resource Domain-Specific Documents").
+    """The body of a write in document form (core/http.md "Serializing Resource Domain-Specific Documents").
 
-    ``content`` replaces the stored bytes, even when empty; ``contenttype`` None erases the stored one (R160).
-    ``attributes`` are the decoded ``xRegistry-`` headers with PATCH semantics: a value of None deletes (R162), a map is
-    replaced whole (R163). A non-null ``<RESOURCE>url`` takes the place of the content.
+    ``content`` replaces the stored bytes, even if it is empty. ``contenttype`` None erases the stored one (R160).
+    ``attributes`` are the decoded ``xRegistry-`` headers, merged as in a PATCH: None deletes an attribute (R162), and a
+    map is replaced as a whole (R163). If ``<RESOURCE>url`` is set, it is stored instead of the content.
     """
 
     content: bytes = b""
@@ -59,11 +59,11 @@ class DocumentBody:
 class Command:
     """A write of entities. ``target`` is an entity, a meta or a collection.
 
-    ``body`` is the decoded metadata document, None if none was sent (R148, R169); ``document`` is set instead for a
-    write in document form of a Resource or Version. ``base_url`` is the URL of the registry's root as the client knows
+    ``body`` is the decoded metadata document, or None if none was sent (R148, R169). A write in document form of a
+    Resource or Version sets ``document`` instead. ``base_url`` is the URL of the registry's root as the client knows
     it, so that schemas can refer to others by URL. ``included`` are the texts that a model in the body includes from
-    elsewhere. ``counts_on`` means that a new Version gets no number that its Resource had before it was deleted (A-19).
-    ``accepted_rules`` are rules of findings about documents that are not to stop the write.
+    elsewhere. ``counts_on`` means that a new Version never gets a number that a deleted Resource of the same xid had
+    used (A-19). Findings about documents that break ``accepted_rules`` do not stop the write.
     """
 
     method: Method
@@ -79,7 +79,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigCommand:
-    """A write of ``capabilities`` (PUT, PATCH) or ``modelsource`` (PUT, with its includes)."""
+    """A write of ``capabilities`` (PUT, PATCH) or ``modelsource`` (PUT, with the texts that it includes)."""
 
     name: str
     method: Method
@@ -88,7 +88,7 @@ class ConfigCommand:
 
 
 ONE_RESOURCE: Final = frozenset({Kind.RESOURCE, Kind.META, Kind.VERSIONS, Kind.VERSION})
-"""Targets of a write to one Resource and what is its own."""
+"""The kinds of target that belong to exactly one Resource."""
 METHODS: Final[dict[Kind, tuple[Method, ...]]] = {
     Kind.REGISTRY: (Method.PUT, Method.PATCH, Method.POST),
     Kind.GROUPS: (Method.PATCH, Method.POST, Method.DELETE),
@@ -99,13 +99,14 @@ METHODS: Final[dict[Kind, tuple[Method, ...]]] = {
     Kind.VERSIONS: (Method.PATCH, Method.POST, Method.DELETE),
     Kind.VERSION: (Method.PUT, Method.PATCH, Method.DELETE),
 }
-"""Which writes each kind of target takes (core/http.md method matrix); anything else is ``action_not_supported``."""
+"""The methods that each kind of target accepts (core/http.md method matrix). Others are ``action_not_supported``."""
 
 
 def check_command(command: Command, model: Model) -> None:
-    """Check that the target's types exist, and that the method and the flags fit.
+    """Check that the target's types exist and that the method and the flags are valid for the target.
 
-    Raises ``not_found`` (GAP 14), ``action_not_supported``, ``bad_flag``, ``bad_defaultversionid``.
+    Raises ``not_found`` (GAP 14), ``action_not_supported``, ``bad_flag``, ``bad_defaultversionid``,
+    ``too_many_versions``.
     """
     target = command.target
     group = model.groups.get(target.group_type)
@@ -119,7 +120,7 @@ def check_command(command: Command, model: Model) -> None:
 
 
 def _check_default_version_flag(command: Command) -> None:
-    """Check that ``setdefaultversionid`` comes with a write to one Resource, and ``request`` with a POST to it
+    """Check that ``setdefaultversionid`` is sent to one Resource only, and its value ``request`` only with a POST
     (R208-R211).
     """
     flag, target = command.flags.setdefaultversionid, command.target
@@ -138,7 +139,7 @@ def _check_default_version_flag(command: Command) -> None:
 
 
 def _count_versions(command: Command) -> int:
-    """Return the number of Versions in a map of the request."""
+    """Return the number of Versions in the request's map of Versions, 0 if it has no such map."""
     body = command.body if isinstance(command.body, dict) else {}
     versions = body if command.target.kind is Kind.VERSIONS else body.get("versions")
     return len(versions) if isinstance(versions, dict) else 0
@@ -149,7 +150,7 @@ _RESERVED_VERSIONIDS: Final = frozenset({"null", "request"})
 
 
 class WriteMode(StrEnum):
-    """The treatment of attributes that a body leaves out: reset (R142) or kept (R144)."""
+    """The treatment of attributes that a body leaves out: they are reset (R142) or kept (R144)."""
 
     REPLACE = "replace"
     MERGE = "merge"
@@ -157,9 +158,9 @@ class WriteMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionIntent:
-    """A Version to create or update. ``id`` None asks for a generated ``versionid`` (R234).
+    """A Version to create or update. If ``id`` is None, a ``versionid`` is generated (R234).
 
-    ``of_resource`` means that the body is that of its Resource, with attributes that no Version has.
+    ``of_resource`` means that the body was sent to the Resource, so it may have attributes that Versions do not have.
     """
 
     id: str | None
@@ -171,12 +172,12 @@ class VersionIntent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceIntent:
-    """The request for a Resource and everything under it.
+    """The requested changes of a Resource and everything under it.
 
-    ``attributes`` are the Resource-level ones without ``meta`` and ``versions``, None if the request has none (a write
-    to its meta or Versions); ``meta`` None is absence; ``remove`` names Versions to delete. ``explicit`` means that the
-    request targets this Resource, not a collection that contains it; ``has_versions`` that it has a map of Versions,
-    perhaps empty.
+    ``attributes`` are the Resource's own attributes without ``meta`` and ``versions``. They are None for a write to its
+    meta or Versions. ``meta`` is None if the request has none. ``remove`` names Versions to delete. ``explicit`` means
+    that the request targets this Resource, not a collection that contains it. ``has_versions`` means that the request
+    has a map of Versions, which may be empty.
     """
 
     xid: Xid
@@ -194,7 +195,10 @@ class ResourceIntent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupIntent:
-    """The request for a Group. ``body`` None does not change its own attributes, but creates a missing Group (R52)."""
+    """The requested changes of a Group.
+
+    With ``body`` None its attributes stay the same, but a missing Group is created (R52).
+    """
 
     xid: Xid
     type: GroupType
@@ -205,7 +209,10 @@ class GroupIntent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """The whole write. ``body`` None leaves the Registry's own attributes alone; ``processed`` as in a result."""
+    """The requested changes of a whole write. With ``body`` None the Registry's own attributes stay the same.
+
+    ``processed`` is as in ``WriteResult``.
+    """
 
     mode: WriteMode
     body: JSONObject | None = None
@@ -219,7 +226,7 @@ class Intent:
 
 
 def read_intent(command: Command, model: Model) -> Intent:
-    """Return the intent of a PUT, PATCH or POST, whose target's types exist in ``model``.
+    """Return the intent of a PUT, PATCH or POST. The types of its target must exist in ``model``.
 
     Raises ``RegistryError``: missing_body, bad_request, malformed_id, groups_only, resources_only.
     """
@@ -227,14 +234,14 @@ def read_intent(command: Command, model: Model) -> Intent:
 
 
 def require_object(value: JSON, subject: Xid, name: str) -> JSONObject:
-    """Return ``value`` if it is a JSON object, else raise ``bad_request`` (R50)."""
+    """Return ``value`` if it is a JSON object, else raise ``bad_request`` (R50). ``name`` is used in the error."""
     if not isinstance(value, dict):
         raise RegistryError("bad_request", subject=str(subject), error_detail=f"{name} needs to be a JSON object")
     return value
 
 
 def check_entry_id(collection: Xid, id: str) -> str:
-    """Return ``id`` if it may name an entity of ``collection`` (R25, R28), else raise ``malformed_id``."""
+    """Return ``id`` if it is a valid id for an entity of ``collection`` (R25, R28), else raise ``malformed_id``."""
     try:
         if collection.kind is Kind.VERSIONS and id in _RESERVED_VERSIONIDS:
             raise XidError("null and request are reserved words")
@@ -259,7 +266,10 @@ class _IntentReader:
 
     @property
     def _root(self) -> Xid | None:
-        """The one entity the request is about, if it is one (a Resource for its meta and Versions too)."""
+        """The single entity that the request targets: the Resource for its meta and Versions.
+
+        None for several entities.
+        """
         if self.target.is_collection or (self.command.method is Method.POST and self.target.kind is not Kind.RESOURCE):
             return None
         return Xid(self.target.parts[:4])
@@ -270,7 +280,10 @@ class _IntentReader:
         return _BY_KIND[self.target.kind](self)
 
     def require_body(self) -> JSONObject:
-        """Return the request's body; of a single entity without its ``$schema`` (R21)."""
+        """Return the request's body, without ``$schema`` if it describes a single entity (R21).
+
+        Raises ``missing_body``.
+        """
         if self.command.body is None:
             raise RegistryError("missing_body", subject=str(self.target))
         body = require_object(self.command.body, self.target, "the body")
@@ -381,15 +394,16 @@ class _IntentReader:
         )
 
     def drop_ignored_of_version(self, resource: Xid, version: VersionIntent, ids: tuple[str, ...]) -> VersionIntent:
-        """Return ``version`` without what ``ignore`` names."""
+        """Return ``version`` without the attributes that the flag ``ignore`` names."""
         body = self.drop_ignored(resource, version.body, *ids)
         return version if body is version.body else replace(version, body=body)
 
     def drop_ignored(self, xid: Xid, body: JSONObject, *names: str) -> JSONObject:
-        """Return ``body`` without what ``ignore`` names (R205, R206); of ``names`` the ids only if ``xid`` is the
-        target.
+        """Return ``body`` without the attributes that the flag ``ignore`` names (R205, R206).
 
-        Every ``<RESOURCE>id`` in the request for one Resource is that Resource's own, its meta's and Versions' too.
+        ``names`` are the id attributes and default-version attributes that ``body`` may have. Ids are dropped only if
+        ``xid`` is the target. In a request for one Resource every ``<RESOURCE>id`` is the Resource's own, also in its
+        meta and Versions.
         """
         ignored = self.command.flags.ignore
         if not ignored:
@@ -404,7 +418,11 @@ class _IntentReader:
         return {name: value for name, value in body.items() if name not in drop}
 
     def wrap(self, *resources: ResourceIntent, group: GroupIntent | None = None, collection: bool = False) -> Intent:
-        """Return an intent about Resources of one Group, whose own attributes are left alone."""
+        """Return an intent about Resources of one Group.
+
+        The Group's own attributes stay the same unless ``group`` is passed. With ``collection`` the Resources are
+        listed as processed.
+        """
         xid = Xid(self.target.parts[:2])
         owner = group or GroupIntent(
             xid=xid, type=self.model.groups[xid.group_type], mode=self.mode, resources=resources
@@ -479,19 +497,19 @@ _BY_KIND: Final = {
 
 
 def _map_entries(collection: Xid, entries: JSON) -> list[tuple[str, JSON]]:
-    """Return the entries of a nested map; absent or null changes nothing (R50)."""
+    """Return the entries of a nested map. A map that is absent or null has none and changes nothing (R50)."""
     if entries is None:
         return []
     return list(require_object(entries, collection, f'"{collection.parts[-1]}"').items())
 
 
 def _list_empty_maps(owner: Xid, body: JSONObject) -> tuple[Xid, ...]:
-    """Return the collections of which a request names no entity: the response shows them all the same."""
+    """Return the collections that a request sends as empty maps, because the response shows them too."""
     return tuple(owner / name for name, entries in body.items() if entries == {})
 
 
 def _drop_derived(attributes: JSONObject, collections: JSON) -> JSONObject:
-    """Drop the read-only ``<COLLECTION>url`` and ``<COLLECTION>count`` (R50)."""
+    """Return ``attributes`` without the read-only ``<COLLECTION>url`` and ``<COLLECTION>count`` (R50)."""
     derived = {f"{plural}{suffix}" for plural in collections for suffix in ("url", "count")}
     return {name: value for name, value in attributes.items() if name not in derived}
 

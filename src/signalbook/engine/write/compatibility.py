@@ -1,7 +1,7 @@
-"""Checks over all Versions of one Resource: ``matchversions``, ``compatibility``, roots.
+"""Checks over all Versions of one Resource: ``matchversions``, ``compatibility`` and the number of roots.
 
-core/spec.md "compatibility", "compatibilityvalidated" (R256-R258); core/model.md "matchversions", "singleversionroot".
-What may follow what is up to each format; the ancestors say who follows whom.
+See core/spec.md "compatibility", "compatibilityvalidated" (R256-R258) and core/model.md "matchversions",
+"singleversionroot". Each format decides which schema may follow which. The ancestors define the order of the Versions.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ VersionsById = Mapping[str, VersionCopy]
 
 MAX_DIFFERENCES: Final = 100
 MAX_PAIRS: Final = 10_000
-"""Comparisons for one Resource in one request: others wait for it to end."""
+"""The maximum number of comparisons for one Resource in one request, because other requests wait for it to end."""
 _MAX_COMPATIBLE_PAIRS: Final = 10_000
 _VERSIONS_AT_ONCE: Final = 20
-"""Versions whose documents are loaded together: few enough for memory, however long their documents are."""
+"""The number of Versions whose documents are loaded together: few enough to fit in memory, however long they are."""
 _NOT_COMPARED: Final = "the document replaces another one and was not compared with it"
-# Pairs of documents, by digest and format, that were found compatible: what does not change need not be asked twice.
+# Pairs of documents (by digest and format) that were found compatible, so that they are not compared again.
 _compatible_pairs: Final[dict[tuple[str | None, ...], None]] = {}
 
 
@@ -48,9 +48,9 @@ _compatible_pairs: Final[dict[tuple[str | None, ...], None]] = {}
 class Comparisons:
     """The results of comparing a Resource's Versions.
 
-    ``reasons`` has every checked Version: None if it is compatible, else why that is unknown. ``broken`` names the
-    incompatible Versions, each with the ancestors it does not fit, ``findings`` every difference (at most
-    ``MAX_DIFFERENCES``); ``compared`` counts the comparisons made.
+    ``reasons`` has every checked Version by id: None if it could be compared, else why it could not. ``broken`` maps
+    each incompatible Version to the ancestors that it is incompatible with. ``findings`` are the differences (at most
+    ``MAX_DIFFERENCES``). ``compared`` is the number of comparisons made.
     """
 
     reasons: dict[str, str | None] = field(default_factory=dict)
@@ -59,7 +59,10 @@ class Comparisons:
     compared: int = 0
 
     def make_error(self, resource: ResourceCopy, rule: str, detail: str) -> RegistryError:
-        """Return the error ``compatibility_violation`` with all findings."""
+        """Return the error ``compatibility_violation`` with all findings.
+
+        ``rule`` is the violated compatibility rule.
+        """
         return RegistryError(
             "compatibility_violation",
             subject=str(resource.xid),
@@ -70,10 +73,10 @@ class Comparisons:
 
 
 def find_changed_schemas(resource: ResourceCopy, type: ResourceType, context: Context) -> frozenset[str]:
-    """Return the ids of the Versions that are another schema than the one that was found compatible; none without a
-    rule.
+    """Return the ids of Versions whose schema differs from the one that was found compatible.
 
-    Another rule makes all of them new. One that is only assumed (``Context``) is applied to what this request changes.
+    Empty if no compatibility rule applies. If the stored rule changes, these are all Versions. A rule that is only
+    assumed (``Context.compatibility``) is applied to the Versions that this request changes.
     """
     rule = _find_rule(resource, type, context)
     if not rule:
@@ -82,7 +85,10 @@ def find_changed_schemas(resource: ResourceCopy, type: ResourceType, context: Co
 
 
 def find_other_schemas(resource: ResourceCopy, rule: str, *, assumed: bool) -> frozenset[str]:
-    """Return ``find_changed_schemas`` under this rule."""
+    """Return ``find_changed_schemas`` for the compatibility rule ``rule``.
+
+    ``assumed`` means that it is not the stored one.
+    """
     anew = not assumed and (resource.before is None or _read_rule(resource.before.attributes) != rule.casefold())
     return frozenset(v.id for v in resource.versions.values() if anew or _is_other_schema(v, assumed=assumed))
 
@@ -90,7 +96,10 @@ def find_other_schemas(resource: ResourceCopy, rule: str, *, assumed: bool) -> f
 def compare_versions(
     resource: ResourceCopy, rule: str, changed: Collection[str], context: Context
 ) -> Steps[Comparisons]:
-    """Compare what has to be compared anew under ``rule``; documents are loaded for some Versions at a time."""
+    """Compare all pairs that are not known to be compatible under ``rule``.
+
+    Documents are loaded for a few Versions at a time.
+    """
     comparisons = Comparisons()
     for batch in batched(list_pending(resource, rule, changed), _VERSIONS_AT_ONCE):
         context.documents.forget()
@@ -102,9 +111,9 @@ def compare_versions(
 
 
 def load_compared_documents(resources: Iterable[tuple[ResourceCopy, ResourceType]], context: Context) -> Steps[None]:
-    """Load what ``compare_versions`` and ``check_replaced`` read first of each Resource, with references.
+    """Load the first documents that ``compare_versions`` and ``check_replaced`` will need, with their references.
 
-    Otherwise each would need queries of its own.
+    Loading them together for all ``resources`` avoids queries for each Resource.
     """
     names: list[str | None] = []
     for resource, resource_type in resources:
@@ -122,7 +131,7 @@ def load_compared_documents(resources: Iterable[tuple[ResourceCopy, ResourceType
 
 
 def _list_documents(compared: Iterable[tuple[VersionCopy, list[VersionCopy]]], rule: str) -> Iterator[str | None]:
-    """Yield the documents of these Versions and of the ancestors they are first compared with."""
+    """Yield the digests of these Versions' documents and of the nearest ancestors that they are compared with."""
     for version, ancestors in compared:
         nearest = [
             a for a in ancestors[:_VERSIONS_AT_ONCE] if _make_pair_key(version, a, rule) not in _compatible_pairs
@@ -133,15 +142,16 @@ def _list_documents(compared: Iterable[tuple[VersionCopy, list[VersionCopy]]], r
 def list_pending(
     resource: ResourceCopy, rule: str, changed: Collection[str]
 ) -> Iterator[tuple[VersionCopy, list[VersionCopy]]]:
-    """Yield Versions with the ancestors they are to be compared with, the nearest first; none for a root (G-27).
+    """Yield Versions with the ancestors that they must be compared with, the nearest first (G-27).
 
-    A pair that was found compatible is left out while both documents, the rule and, if that is transitive, all links
-    between them are what they were. ``changed`` as ``find_changed_schemas`` finds them.
+    A root has no ancestors. A pair that was found compatible is left out as long as both documents, the rule and, for a
+    transitive rule, all links between the two Versions are unchanged. ``changed`` is the result of
+    ``find_changed_schemas``.
     """
     versions = resource.versions
     if is_transitive(rule):
         affected = _find_affected(versions, changed)
-        # Most Versions have nothing new above them: otherwise each would be walked up to the root.
+        # Only Versions with a change among their ancestors are walked up to the root; most Versions have none.
         pairs = ((v, _find_moved_ancestors(v, versions, changed)) for v in versions.values() if v.id in affected)
     else:
         pairs = ((v, _find_nearest(v, versions, changed)) for v in versions.values())
@@ -149,7 +159,7 @@ def list_pending(
 
 
 def _find_rule(resource: ResourceCopy, type: ResourceType, context: Context) -> str:
-    """Return the rule by which Versions are compared, \"\" for none."""
+    """Return the compatibility rule for the Versions of ``resource``, or an empty string if none applies."""
     rule = context.compatibility or resource.attributes.get("compatibility")
     return str(rule) if rule and (type.validatecompatibility or context.compatibility) else ""
 
@@ -159,7 +169,10 @@ def _read_rule(attributes: Mapping[str, object]) -> str:
 
 
 def _is_other_schema(version: VersionCopy, *, assumed: bool) -> bool:
-    """Return True if a Version is another schema than the one it was found compatible with."""
+    """Return True if the Version's schema is new or not yet known to be compatible.
+
+    With ``assumed`` only new and replaced schemas count, because the stored outcome is about another rule.
+    """
     before = version.before
     if before is None or _is_replaced(version, before):
         return True
@@ -167,15 +180,16 @@ def _is_other_schema(version: VersionCopy, *, assumed: bool) -> bool:
 
 
 def _is_replaced(version: VersionCopy, before: Row) -> bool:
-    """Return True if a stored Version gets another document or format."""
+    """Return True if a write replaces the document or the format of a stored Version."""
     return before.document != version.document or before.attributes.get("format") != version.attributes.get("format")
 
 
 def _list_replaced(
     resource: ResourceCopy, rule: str, context: Context
 ) -> Iterator[tuple[VersionCopy, list[VersionCopy]]]:
-    """Yield stored Versions whose documents are replaced, each with what it was, if that is to be
-    compared and can be.
+    """Yield stored Versions whose document is replaced, each with a copy of its earlier state.
+
+    Versions whose earlier document cannot be compared are left out. Yields nothing if the setting is off.
     """
     if context.incompatible_changes == "off":
         return
@@ -198,7 +212,10 @@ def _find_nearest(version: VersionCopy, versions: VersionsById, changed: Collect
 
 
 def _find_moved_ancestors(version: VersionCopy, versions: VersionsById, changed: Collection[str]) -> list[VersionCopy]:
-    """Return the ancestors a Version has not been compared with since it, they, or a link between them changed."""
+    """Return the ancestors that a Version must be compared with again.
+
+    These are the changed ancestors, and those that became ancestors through a changed Version or link.
+    """
     ancestors, moved, here = [], version.id in changed, version
     while (parent := _find_parent(here, versions)) is not None:
         moved = moved or here.relinked
@@ -209,7 +226,7 @@ def _find_moved_ancestors(version: VersionCopy, versions: VersionsById, changed:
 
 
 def _find_affected(versions: VersionsById, changed: Collection[str]) -> set[str]:
-    """Return Versions on whose path up to the root anything changed; each link is looked at once."""
+    """Return the ids of Versions that changed or have a changed ancestor or link. Each link is visited once."""
     affected: dict[str, bool] = {}
     for start in versions.values():
         trail, here = [start], start
@@ -237,7 +254,7 @@ def _compare_with_ancestors(
 
 
 def _find_obstacle(version: VersionCopy, rule: str, context: Context) -> str | None:
-    """Return why a Version cannot be compared with any other (R254), or None."""
+    """Return the reason why a Version cannot be compared with any other (R254), or None if it can."""
     name, unchecked = version.attributes.get("format"), version.attributes.get("formatvalidatedreason")
     if not name:
         return f'Version "{version.id}" has no format'
@@ -251,9 +268,9 @@ def _find_obstacle(version: VersionCopy, rule: str, context: Context) -> str | N
 def _compare_pair(
     version: VersionCopy, ancestor: VersionCopy, rule: str, context: Context, comparisons: Comparisons, against: str
 ) -> Steps[str | None]:
-    """Put what is in the way of ``version`` into ``comparisons``; returns why there is no answer, if there is none.
+    """Compare ``version`` with ``ancestor`` and add differences to ``comparisons``.
 
-    ``against`` is what to call the earlier one.
+    Returns the reason if the two cannot be compared, else None. ``against`` is the name of ``ancestor`` in findings.
     """
     pair = _make_pair_key(version, ancestor, rule)
     if pair in _compatible_pairs:
@@ -283,13 +300,13 @@ def _compare_pair(
             make_finding(direction, difference, document=str(version.xid), against=against)
             for direction, difference in differences[: MAX_DIFFERENCES - len(comparisons.findings)]
         ]
-    elif not outcome.referred:  # what another document says may change, and the pair is known by two digests alone
+    elif not outcome.referred:  # referenced documents may change, and the key has only two digests
         _remember_pair(pair)
     return None
 
 
 def _make_pair_key(version: VersionCopy, ancestor: VersionCopy, rule: str) -> tuple[str | None, ...]:
-    """Return the key of a pair: by digest, so that the same two documents are compared once."""
+    """Return the key of a pair: digests, formats and the rule, so that the same two documents are compared once."""
     names = [
         (compared_version.document, str(compared_version.attributes.get("format")))
         for compared_version in (version, ancestor)
@@ -298,7 +315,7 @@ def _make_pair_key(version: VersionCopy, ancestor: VersionCopy, rule: str) -> tu
 
 
 def _remember_pair(pair: tuple[str | None, ...]) -> None:
-    # The oldest goes. Another thread may be quicker to take it: hence the default of ``pop``.
+    # Remove the oldest pairs. Another thread may have removed the key already, hence the default of ``pop``.
     while len(_compatible_pairs) >= _MAX_COMPATIBLE_PAIRS:
         _compatible_pairs.pop(next(iter(_compatible_pairs)), None)
     _compatible_pairs[pair] = None
@@ -308,11 +325,12 @@ _COMPATIBILITY: Final = VALIDATION[2:]
 
 
 def recheck(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
-    """Hold all Versions of a stored Resource to what the model asks now, documents included.
+    """Check all Versions of a stored Resource, including their documents, against the current model.
 
-    For when ``validateformat``, ``validatecompatibility`` or ``strictvalidation`` have changed: outcomes are set that
-    were not, and go where they are no longer asked for (R253, R256). What was found valid is not read again. Reports
-    as ``check_formats`` and ``check_compatibility`` do; the latter says nothing while formats are in question.
+    Used after a change of ``validateformat``, ``validatecompatibility`` or ``strictvalidation``: missing outcomes are
+    set, and outcomes that are no longer requested are removed (R253, R256). Documents already found valid are not read
+    again. Errors are those of ``check_formats`` and ``check_compatibility``; compatibility is not checked if a format
+    has an error.
     """
     count_before = context.problems.count
     yield from check_formats(list(resource.versions.values()), type, context)
@@ -323,7 +341,7 @@ def recheck(resource: ResourceCopy, type: ResourceType, context: Context) -> Ste
 
 
 def check_matching(resource: ResourceCopy, type: ResourceType) -> None:
-    """Check that Versions agree on all ``matchversions`` attributes (R81), else ``mismatched_version_attribute``."""
+    """Raise ``mismatched_version_attribute`` if Versions differ in a ``matchversions`` attribute (R81)."""
     if type.matchversions:
         for name in type.mismatched(version.attributes for version in resource.versions.values()):
             raise RegistryError("mismatched_version_attribute", subject=str(resource.xid), name=name)
@@ -332,10 +350,10 @@ def check_matching(resource: ResourceCopy, type: ResourceType) -> None:
 def check_compatibility(
     resource: ResourceCopy, type: ResourceType, context: Context, changed: Collection[str]
 ) -> Steps[None]:
-    """Compare Versions with their ancestors as ``meta.compatibility`` asks (R256-R258).
+    """Compare Versions with their ancestors as ``meta.compatibility`` requires (R256-R258).
 
-    Sets ``compatibilityvalidated`` and its reason. Raises ``compatibility_violation`` with every difference and, under
-    ``strictvalidation``, ``compatibility_unknown`` for what cannot be compared.
+    Sets ``compatibilityvalidated`` and its reason. Raises ``compatibility_violation`` with every difference. Under
+    ``strictvalidation`` raises ``compatibility_unknown`` if a Version cannot be compared.
     """
     rule = _find_rule(resource, type, context)
     if not rule:
@@ -354,7 +372,7 @@ def check_compatibility(
             if reason is not None and type.strictvalidation:
                 raise _make_unknown_error(resource, version, rule, reason)
             set_outcome(version, _COMPATIBILITY, make_outcome("compatibilityvalidated", reason))
-        elif version.before is not None:  # nothing it was found by has changed
+        elif version.before is not None:  # the stored outcome is still valid
             stored_attributes = version.before.attributes
             set_outcome(
                 version,
@@ -364,11 +382,12 @@ def check_compatibility(
 
 
 def check_replaced(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
-    """Compare documents that replace those of stored Versions with what they replace, as with a Version before them.
+    """Compare each document that replaces a stored Version's document with the replaced one, as if it were a new
+    Version.
 
-    The specification compares Versions only, but who reads by a Version meets its new document just the same. Adds
-    warnings to the context's ``findings`` or, as the setting ``incompatible_changes`` says, raises
-    ``compatibility_violation``, and ``compatibility_unknown`` for a document that cannot be compared any more.
+    The specification compares Versions only, but readers of a Version receive its new document. Adds warnings to
+    ``context.findings``. If ``incompatible_changes`` is ``reject``, raises ``compatibility_violation`` instead, and
+    ``compatibility_unknown`` for a document that cannot be compared.
     """
     rule = _find_rule(resource, type, context)
     if not rule:
@@ -402,7 +421,7 @@ def check_replaced(resource: ResourceCopy, type: ResourceType, context: Context)
 
 
 def _report_nothing_compared(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
-    """Report that a new document was not compared, because its Resource has no rule."""
+    """Add a finding to ``context`` if a new document was not compared because its Resource has no rule."""
     if not type.hasdocument or len(context.findings) >= MAX_DIFFERENCES:
         return
     for version in resource.versions.values():
@@ -419,7 +438,7 @@ def _report_nothing_compared(resource: ResourceCopy, type: ResourceType, context
 
 
 def list_doubts(row: Row) -> Iterator[Finding]:
-    """Yield the doubts about a stored Version: what was requested and not found out (R253, R256)."""
+    """Yield a finding for each check of a stored Version that was requested but could not be made (R253, R256)."""
     for name in (VALIDATION[0], _COMPATIBILITY[0]):
         if row.attributes.get(name) is False:
             reason = str(row.attributes.get(f"{name}reason"))
@@ -427,7 +446,7 @@ def list_doubts(row: Row) -> Iterator[Finding]:
 
 
 def check_roots(resource: ResourceCopy, type: ResourceType) -> None:
-    """Check that there is one root if the type requires it (R98, R243), else ``multiple_roots``."""
+    """Raise ``multiple_roots`` if the type allows only one root and there are several (R98, R243)."""
     if type.singleversionroot and len(find_roots(resource.versions.values())) > 1:
         raise RegistryError("multiple_roots", subject=str(resource.xid), plural=type.plural)
 

@@ -1,4 +1,4 @@
-"""The context of the steps of a write: loaded entities and documents, the needs they can yield, and errors."""
+"""The context of the steps of a write: loaded entities and documents, requests for more of them, and errors."""
 
 from __future__ import annotations
 
@@ -29,16 +29,19 @@ from signalbook.storage.base import Row
 from signalbook.values import Finding, JSONObject, digest
 from signalbook.xid import Kind, Xid, named
 
-# Enough to repair a document; a hostile document must not fill memory with errors.
+# This many errors are enough to repair a document, and a hostile document must not fill memory with errors.
 MAX_ERRORS: Final = 100
 MAX_LOADED: Final = 100
-"""Stored documents loaded together for several Resources, and as many again that those refer to."""
+"""The number of stored documents loaded together for several Resources.
+
+The same limit applies to referenced documents.
+"""
 
 
 class Problems:
-    """Errors found so far. One bad entity does not hide the next: all are reported at once.
+    """Errors found so far. One wrong entity does not hide the next: all errors are reported at once.
 
-    As a context (``with problems:``) it keeps a ``RegistryError`` raised in the block and goes on behind it.
+    As a context manager (``with problems:``) it stores a ``RegistryError`` raised in the block and suppresses it.
     """
 
     def __init__(self) -> None:
@@ -46,10 +49,13 @@ class Problems:
         self.count = 0
 
     def __enter__(self) -> None:
-        """Begin a block whose error is to be kept."""
+        """Begin a block whose ``RegistryError`` is to be stored."""
 
     def __exit__(self, type: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        """Keep the block's error, unless there are ``MAX_ERRORS`` already; ``count`` counts all."""
+        """Store the block's error if fewer than ``MAX_ERRORS`` are stored. ``count`` counts every error.
+
+        Returns True, which suppresses the error, if it is a ``RegistryError``.
+        """
         if not isinstance(error, RegistryError):
             return False
         self.count += 1
@@ -59,11 +65,11 @@ class Problems:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings of all errors, each with the entity it is in."""
+        """The findings of all errors. Each path starts with the entity that the finding is about."""
         return tuple(finding for error in self.errors for finding in _list_findings(error))
 
     def raise_any(self) -> None:
-        """Raise what was found, if anything: the first error, with the findings of all."""
+        """Raise the first error, with the findings of all errors. Do nothing if there is no error."""
         if len(self.errors) == 1:
             raise self.errors[0]
         if self.errors:
@@ -78,23 +84,23 @@ class Problems:
 
 
 def _list_findings(error: RegistryError) -> list[Finding]:
-    """Return the findings of one error, each path led by the entity it is in."""
+    """Return the findings of one error. Each path starts with the entity that the finding is about."""
     if not error.faults:
         return [Finding(path=error.subject, rule=error.code, message=error.title)]
     return [replace(finding, path=_locate_path(error.subject, finding.path)) for finding in error.faults]
 
 
 def _locate_path(subject: str, path: str) -> str:
-    """Return ``path`` with its entity in front, unless it begins with that already."""
+    """Return ``path`` with the xid ``subject`` in front, unless it already starts with it."""
     if not path or path.startswith(f"{subject}/"):
         return path or subject
     return f"{subject}#{path}"
 
 
 class Documents:
-    """Document bytes by digest: those this command brings (``new``), and stored ones as far as they were loaded.
+    """Document bytes by digest: ``new`` ones from this command, and stored ones as far as they were ``loaded``.
 
-    One that is asked for and was not loaded is noted in ``missing``: see ``Context.take_missing``.
+    Digests of documents that were read but are not loaded are collected in ``missing``: see ``Context.take_missing``.
     """
 
     def __init__(self) -> None:
@@ -103,7 +109,7 @@ class Documents:
         self.missing: set[str] = set()
 
     def keep(self, content: bytes) -> str | None:
-        """Remember ``content``; returns its digest, None for the empty document."""
+        """Remember ``content`` as a new document. Returns its digest, or None for the empty document."""
         if not content:
             return None
         name = digest(content)
@@ -111,18 +117,18 @@ class Documents:
         return name
 
     def read(self, name: str | None) -> bytes:
-        """Return the document with this digest; empty without a digest, and for now if it is missing."""
+        """Return the document with the digest ``name``. Empty if ``name`` is None or the document is not loaded yet."""
         content = b"" if name is None else self.new.get(name, self.loaded.get(name))
         if content is None:
             self.missing.add(name or "")
         return content or b""
 
     def find_absent(self, names: Iterable[str | None]) -> set[str]:
-        """Return the names of documents that have yet to be loaded."""
+        """Return those of the digests ``names`` whose documents are not loaded yet."""
         return {name for name in names if name is not None and name not in self.new and name not in self.loaded}
 
     def forget(self) -> None:
-        """Give up stored documents once there are many: a Resource may have more of them than memory holds."""
+        """Drop loaded documents if there are many, because a Resource may have more of them than fit in memory."""
         if len(self.loaded) > 2 * MAX_LOADED:
             self.loaded.clear()
 
@@ -131,7 +137,7 @@ class Documents:
 class RenamedSchemas:
     """The Resources whose names this write may change, and their new names by the keys of ``index_keys``.
 
-    The names of those in ``pending`` are not read yet.
+    ``pending`` are Resources whose names are not read yet.
     """
 
     resources: frozenset[Xid]
@@ -140,13 +146,13 @@ class RenamedSchemas:
 
 
 class Stored:
-    """The store as far as it was loaded: what a decision looks at beside the tree that it changes.
+    """The stored data that was loaded for a decision, in addition to the tree that the decision changes.
 
-    ``written`` are the Resources of that tree, ``owners`` its Groups. ``names`` finds schemas by name.
-    ``entities`` has None for what is not there; ``other_resources`` are by Group its
-    Resources that are not in the tree, ``groups`` and ``resources`` the ends of the cross references ``references``,
-    ``messages`` the messages in Groups, ``members`` the last page of a Group. ``base_url`` is the URL of the registry's
-    root as clients know it: what begins with it is here.
+    ``written`` are the Resources of that tree and ``owners`` its Groups. ``names`` finds schemas by name. ``entities``
+    maps an xid to its row, or to None if it does not exist. ``other_resources`` maps a Group to its Resources that are
+    not in the tree. ``references`` maps a cross reference to its target; ``groups`` and ``resources`` are the entities
+    at both ends. ``messages`` maps a Group to its messages, and ``members`` is the last loaded page of a Group.
+    ``base_url`` is the URL of the registry's root as clients know it: URLs that start with it refer to this registry.
     """
 
     def __init__(self, base_url: str = "") -> None:
@@ -166,21 +172,25 @@ class Stored:
         self._xid_by_uri: dict[str, Xid | None] = {}
 
     def find_named(self, uri: str) -> Xid | None:
-        """Return the Resource or Version that ``uri`` names."""
-        if uri not in self._xid_by_uri:  # what is looked up is asked for at least twice: to load it, and then to see it
+        """Return the Resource or Version that ``uri`` refers to, or None if it refers to none in this registry."""
+        if uri not in self._xid_by_uri:  # cached, because each URI is looked up at least twice
             self._xid_by_uri[uri] = named(uri, self.base_url)
         return self._xid_by_uri[uri]
 
     def find_entity(self, xid: Xid) -> Row | None:
-        """Return an entity as it is stored; one that was not loaded is noted in ``missing``: see
-        ``Context.take_missing``.
+        """Return the stored row of an entity, or None if it does not exist or is not loaded yet.
+
+        An entity that is not loaded is added to ``missing``: see ``Context.take_missing``.
         """
         if xid not in self.entities:
             self.missing.add(xid)
         return self.entities.get(xid)
 
     def find_shown(self, xid: Xid) -> Row | None:
-        """Return the stored Version that ``xid`` names; of a Resource its default one, or that of what it refers to."""
+        """Return the stored Version that clients see at ``xid``, or None if there is none or it is not loaded yet.
+
+        For a Resource this is the default Version, following its cross reference.
+        """
         row = self.find_entity(xid)
         if row is None or xid.kind is Kind.VERSION:
             return row
@@ -188,8 +198,9 @@ class Stored:
         return None if row is None or not row.defaultversionid else self.find_entity(row.default_version)
 
     def find_version(self, xid: Xid) -> VersionCopy | None:
-        """Return a Version of a Resource in the tree as it will be; ``xid`` may name the Resource for its default
-        Version.
+        """Return the Version at ``xid`` of a Resource in the tree, as this write leaves it, or None.
+
+        If ``xid`` names the Resource, return its default Version.
         """
         resource = self.written[xid.resource]
         versionid = (xid.id if xid.kind is Kind.VERSION else resource.defaultversionid) or ""
@@ -199,7 +210,7 @@ class Stored:
         return None if row is None else VersionCopy.from_row(row)
 
     def find_shown_after_write(self, xid: Xid) -> Row | VersionCopy | None:
-        """Return the Version that ``xid`` names as this write leaves it: see ``find_shown``."""
+        """Return the Version that clients will see at ``xid`` after this write, or None: see ``find_shown``."""
         resource = self.written.get(xid.resource)
         if xid.kind is Kind.VERSION:
             return self.find_entity(xid) if resource is None else self.find_version(xid)
@@ -210,8 +221,11 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """Entities and documents by name; with ``defaults`` the default Versions that Resources show, with ``contents`` the
-    documents of them all; and schemas by name."""
+    """A need for entities and documents by xid and digest, and for schemas by name.
+
+    ``defaults`` also loads the default Versions that Resources show. ``contents`` also loads the documents of all
+    Versions.
+    """
 
     entities: frozenset[Xid] = frozenset()
     documents: frozenset[str] = frozenset()
@@ -222,7 +236,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbours:
-    """The Versions of a partial Resource that decide on the place of every Version after the request."""
+    """A need for the Versions of a partial Resource that determine the order of its Versions after the request."""
 
     resource: ResourceCopy
     mode: str
@@ -230,7 +244,7 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """The Versions of a partial Resource next to those ``changed``, and before those with another ancestor."""
+    """A need for the children of the ``changed`` Versions of a partial Resource, and for new or changed ancestors."""
 
     resource: ResourceCopy
     changed: Collection[str]
@@ -238,19 +252,21 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherResources:
-    """The stored Resources of these Groups that are not in the tree, with their Versions."""
+    """A need for the stored Resources of these Groups that are not in the tree, with their Versions."""
 
     groups: tuple[OwnerCopy, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class References:
-    """Cross references that the tree may have to do with, and the entities at both of their ends."""
+    """A need for the cross references that this write can affect, and for the entities at both ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageIds:
-    """The ids of the messages in Groups: Resources of these Group and Resource types, up to ``limit`` in a Group."""
+    """A need for the ids of messages in Groups: Resources of these Group and Resource types, up to
+    ``limit`` per Group.
+    """
 
     groups: tuple[Row, ...]
     types: frozenset[tuple[str, str]]
@@ -259,7 +275,9 @@ class MessageIds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Members:
-    """A page of the stored Resources of one type in a Group, by id, behind the id ``after``."""
+    """A need for a page of the stored Resources of the type ``plural`` in a Group, by id, from after the
+    id ``after``.
+    """
 
     group: Row
     plural: str
@@ -268,24 +286,25 @@ class Members:
 
 
 Need: TypeAlias = Lookup | Neighbours | Compared | OtherResources | References | MessageIds | Members
-"""What a decision can say only once part of it is made: the loader brings it, then the decision goes on."""
+"""Data that a decision finds it needs on the way. The loader loads the data, then the decision continues."""
 
 
 Result = TypeVar("Result")
 
 
 Steps: TypeAlias = Generator[Need, None, Result]
-"""A decision. It has no way to the store: where it has to know more it yields a ``Need``."""
+"""A decision as a generator. It has no access to the store: if it needs more data, it yields a ``Need``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The context of one command. ``now`` is the one instant of all its timestamps (R42).
+    """The context of one command. ``now`` is the instant of all its timestamps (R42).
 
     ``admin`` means that the caller may set ``readonly`` and write to read-only entities (R261). ``compatibility``
-    replaces the rule of every Resource; it is for questions and never stored. ``incompatible_changes`` and
-    ``default_compatibility`` are the settings. ``findings`` do not stop the write. Errors for ``access`` may not name
-    hidden entities. ``root`` is the registry's URL if settings state it. ``accepted_rules`` are those of the command.
+    replaces the rule of every Resource for a trial and is never stored. ``incompatible_changes`` and
+    ``default_compatibility`` are the settings of these names. ``findings`` do not stop the write. Errors must not name
+    entities that ``access`` cannot read. ``root`` is the registry's URL from the settings, or empty. ``accepted_rules``
+    are those of the command.
     """
 
     model: Model
@@ -306,19 +325,20 @@ class Context:
     accepted_rules: frozenset[str] = frozenset()
 
     def is_ignored(self, name: str) -> bool:
-        """Return True if the request asked to ignore ``name`` (R204)."""
+        """Return True if the request's ``ignore`` flag contains ``name`` (R204)."""
         return name in self.flags.ignore
 
     def resolve(self, referring: Xid, uri: str) -> bytes | None:
-        """Return the document that the schema ``referring`` refers to, as this write leaves it; never from a network.
+        """Return the document that the schema ``referring`` refers to as ``uri``, as this write leaves it.
 
-        None if there is none, and for now if it was not loaded (``missing``).
+        Nothing is fetched from the network. None if there is no such document, or if it is not loaded yet
+        (``missing``).
         """
         stated = self._find_reference(referring, uri)
         if stated is not None:
             return self._read_document(stated)
         for xid in map(self.stored.find_named, read_as_xids(uri)):
-            # A path may look like an xid of some type.
+            # The path of a file may look like an xid, so check that its types exist.
             if xid is not None and self.model.resource_type(xid) is not None:
                 content = self._read_document(xid)
                 if content is not None or xid in self.stored.missing or not uri.endswith(".proto"):
@@ -326,8 +346,12 @@ class Context:
         return self._read_document(self.stored.names.find(uri, referring, self._apply_renames))
 
     def _find_reference(self, schema: Xid, name: str) -> Xid | None:
-        """Return what a Version calls by this name in ``references``, or one of the schemas that it refers to."""
-        # The schema that refers is being checked: it is loaded already, or has no references.
+        """Return the Version that the attribute ``references`` of ``schema``, or of a schema it refers to, calls
+        ``name``.
+
+        None if no reference has this name.
+        """
+        # The referring schema is being checked, so it is loaded unless it has no references.
         is_loaded = schema.resource in self.stored.written or schema in self.stored.entities
         return follow_references(schema, name, self._list_targets) if is_loaded else None
 
@@ -336,7 +360,9 @@ class Context:
         return {} if version is None else find_reference_targets(version.attributes)
 
     def _apply_renames(self, lookup: NameLookup, schemas: Iterable[ReferableSchema]) -> list[ReferableSchema]:
-        """Return the stored schemas as this write changes them."""
+        """Return the schemas found by ``lookup`` after this write: stored ones it does not rename, and those it
+        renames.
+        """
         scope, name = lookup
         depth = len(scope.parts)
         renamed = self._load_renamed()
@@ -346,7 +372,10 @@ class Context:
         return [self._set_import_root(schema) for schema in (*stored, *new)]
 
     def _load_renamed(self) -> RenamedSchemas:
-        """Return the schemas whose names this write changes; the result is void if something is missing."""
+        """Return the schemas whose names this write changes.
+
+        If something is ``missing``, the result must not be used.
+        """
         stored = self.stored
         if stored.renamed is None:
             xids = [xid for xid in stored.written if not self._keeps_names(xid)]
@@ -355,7 +384,7 @@ class Context:
                 return renamed
             stored.renamed = renamed
         pending, by_key = stored.renamed.pending, stored.renamed.by_key
-        # In parts: their documents may have to be loaded, and are not all kept in memory.
+        # In parts, because their documents may have to be loaded and do not all fit in memory.
         while part := pending[-MAX_LOADED:]:
             schemas = [schema for xid in part if (schema := self._make_new_schema(xid)) is not None]
             if stored.missing or self.documents.missing:
@@ -367,7 +396,7 @@ class Context:
         return stored.renamed
 
     def _keeps_names(self, xid: Xid) -> bool:
-        """Return True if the names of a Resource are the same before and after this write."""
+        """Return True if this write does not change the names by which the Resource ``xid`` can be referred to."""
         resource = self.stored.written[xid]
         before, target = resource.before, resource.xref
         if target is not None:
@@ -389,13 +418,13 @@ class Context:
         if not is_referable(format):
             return None
         if self.stored.written[xid].xref is not None:
-            # The identities are names of its target.
+            # The identities in the document are names of the target, not of the cross reference.
             return make_referable_schema(xid, version.attributes, {})
         text = extract_text(self.documents.read(version.document), format)
         return make_referable_schema(xid, version.attributes, {}, list_identities(text, format))
 
     def _set_import_root(self, schema: ReferableSchema) -> ReferableSchema:
-        """Return a schema with the import root of its Group as this write leaves that."""
+        """Return ``schema`` with the import root that its Group has after this write."""
         owner = self.stored.owners.get(Xid.parse(schema.group))
         root = schema.root if owner is None else import_root(owner.attributes)
         return ReferableSchema(schema.xid, schema.format, schema.name, root, schema.identities)
@@ -409,9 +438,10 @@ class Context:
         )
 
     def take_missing(self, *, contents: bool = False) -> Lookup | None:
-        """Return what was requested since the last call and is not loaded, or None.
+        """Return a need for the data requested since the last call that is not loaded yet, or None if nothing is
+        missing.
 
-        Decisions based on it must be repeated.
+        The caller must load the data and repeat every step that was computed without it. ``contents`` as in ``Lookup``.
         """
         stored, documents = self.stored, self.documents
         if not (stored.missing or stored.names.missing or documents.missing):

@@ -1,4 +1,4 @@
-"""One command from its intent to changed working copies: which entities, in which order, what the response shows."""
+"""The decision about one command: which entities it changes, in which order, and what the response shows."""
 
 from __future__ import annotations
 
@@ -38,12 +38,15 @@ from signalbook.values import JSONObject, format_timestamp, parse_timestamp
 from signalbook.xid import Kind, Xid
 
 FINISHED_AT_ONCE: Final = 50
-"""Resources whose documents are loaded together, to be compared."""
+"""The number of Resources whose documents are loaded together for comparison."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _GroupDecision:
-    """A decided Group with undecided Resources: those that may be written, and the Group's demands."""
+    """The decision about a Group before its Resources are decided: the Resources to write and the Group's constraints.
+
+    ``error`` is an error in the Group itself, reported before those of its Resources.
+    """
 
     copy: OwnerCopy | None = None
     writable: list[ResourceIntent] = field(default_factory=list)
@@ -53,7 +56,7 @@ class _GroupDecision:
 
 
 class CommandDecision:
-    """A write of entities, decided from what was loaded. ``tree`` holds the result; nothing is stored yet."""
+    """A decision about a write of entities, made from loaded data. ``tree`` holds the result; nothing is stored yet."""
 
     def __init__(self, command: Command, tree: WorkingTree, context: Context) -> None:
         self._command = command
@@ -62,14 +65,14 @@ class CommandDecision:
         self.tree = tree
 
     def add(self, intent: Intent) -> Steps[WriteResult]:
-        """Decide a PUT, PATCH or POST. Raises ``RegistryError`` for all that is wrong with it."""
+        """Decide a PUT, PATCH or POST. Raises one ``RegistryError`` with all findings."""
         problems = self._context.problems
         if intent.body is not None:
             with problems:
                 registryid = self.tree.registry.attributes["registryid"]
                 write_registry(self.tree.registry, intent.body, intent.mode, registryid, self._context)
-        # The Registry and Groups come before their Resources: Groups may constrain these, and give them defaults. All
-        # Groups come before all Resources: what is to be loaded for those that changed is loaded in one go.
+        # The Registry and Groups are decided before their Resources, because Groups have constraints and defaults for
+        # them. All Groups come before all Resources, so that the data for changed Groups is loaded together.
         plans = [self._decide_group(group) for group in intent.groups]
         changed = tuple(plan.copy for plan in plans if plan.copy is not None and plan.changed and plan.limits)
         if changed:
@@ -78,7 +81,7 @@ class CommandDecision:
         for group, plan in zip(intent.groups, plans, strict=True):
             skipped |= yield from self._decide_resources(group, plan)
         yield from self._finish()
-        # What follows looks at the tree as a whole, which means something only if every part of it is right.
+        # The next checks need the whole tree and make sense only if every part of it is valid.
         problems.raise_any()
         check_siblings(self.tree)
         yield References()
@@ -87,7 +90,7 @@ class CommandDecision:
         return self._make_result(intent, processed)
 
     def delete(self, deletion: Deletion) -> Steps[WriteResult]:
-        """Decide a DELETE. Raises what ``check_deletion`` finds wrong."""
+        """Decide a DELETE. Raises the errors of ``check_deletion``, ``readonly`` and ``bad_request``."""
         target = self._command.target
         rows = check_deletion(deletion, self._find_singular(deletion.collection), self._context)
         if deletion.collection.kind is Kind.VERSIONS:
@@ -100,7 +103,10 @@ class CommandDecision:
         return WriteResult(target=target)
 
     def _decide_group(self, intent: GroupIntent) -> _GroupDecision:
-        """Write the Group itself. What is wrong with it is kept, to be reported before what is in its Resources."""
+        """Write the Group itself.
+
+        An error is stored in the decision, to be reported before errors in the Group's Resources.
+        """
         plan = _GroupDecision()
         try:
             plan.writable = [resource for resource in intent.resources if not self._is_locked(resource)]
@@ -116,9 +122,12 @@ class CommandDecision:
         return plan
 
     def _decide_resources(self, intent: GroupIntent, plan: _GroupDecision) -> Steps[set[Xid]]:
-        """Write the Resources of a Group; returns those passed over since they are read-only (R207)."""
+        """Write the Resources of a Group.
+
+        Returns the xids of Resources that were skipped because they are read-only (R207).
+        """
         problems = self._context.problems
-        # An error in the Group itself must not hide those of its Resources, which go on without constraints.
+        # An error in the Group must not hide errors in its Resources, so these are checked without constraints.
         limits = plan.limits
         with problems:
             if plan.error is not None:
@@ -136,12 +145,14 @@ class CommandDecision:
         return {resource.xid for resource in intent.resources} - {resource.xid for resource in plan.writable}
 
     def _check_other_resources(self, group: Xid, limits: GroupConstraints) -> None:
-        """Check that the other Resources of a changed Group still meet its constraints (R109)."""
+        """Check that Resources of a changed Group that this write does not contain still meet its
+        constraints (R109).
+        """
         for copy in self._context.stored.other_resources.get(group, ()):
             self._check_shown(copy.xid, copy, limits)
 
     def _check_references(self) -> None:
-        """Hold Versions to the constraints of the Groups that show them through ``xref`` (R110)."""
+        """Check Versions against the constraints of the Groups that show them through ``xref`` (R110)."""
         stored = self._context.stored
         owners = {**stored.groups, **self.tree.groups}
         resources = {**stored.resources, **self.tree.resources}
@@ -152,9 +163,10 @@ class CommandDecision:
                 self._check_shown(source, target_copy, limits)
 
     def _check_shown(self, resource: Xid, target: ResourceCopy, limits: GroupConstraints) -> None:
-        """Hold what a Resource that this write is not about shows to constraints.
+        """Check a Resource that this write does not contain against constraints; ``target`` holds the Versions it
+        shows.
 
-        Raises ``constraint_failure``, and ``Forbidden`` if the caller may not know of it.
+        Raises ``constraint_failure``, or ``Forbidden`` if the caller cannot read the Resource.
         """
         try:
             limits.check(resource, [version.attributes for version in target.versions.values()])
@@ -173,7 +185,7 @@ class CommandDecision:
 
     def _finish(self) -> Steps[None]:
         for batch in batched(self._unfinished, FINISHED_AT_ONCE):
-            # A single one asks for its documents itself, and often needs none.
+            # A single Resource requests its documents itself, and often needs none.
             if len(batch) > 1:
                 yield from load_compared_documents(batch, self._context)
             for copy, resource_type in batch:
@@ -181,9 +193,9 @@ class CommandDecision:
                     yield from finish_resource(copy, resource_type, self._context)
 
     def _is_locked(self, intent: ResourceIntent) -> bool:
-        """Return True to skip a Resource that is read-only to this client.
+        """Return True if a Resource must be skipped because it is read-only for this client.
 
-        Raises ``readonly`` (R261), ``bad_flag`` (R207).
+        Raises ``readonly`` if the request does not ignore this (R261), and ``bad_flag`` for an explicit target (R207).
         """
         copy = self.tree.resources.get(intent.xid)
         if copy is None or not copy.readonly or self._context.admin:
@@ -195,7 +207,7 @@ class CommandDecision:
         return True
 
     def _delete_versions(self, xid: Xid, rows: tuple[Row, ...]) -> Steps[None]:
-        """Remove Versions through the Resource's own processing; with the last one the Resource goes (R173)."""
+        """Remove Versions as a write to their Resource. If no Version is left, the Resource is deleted too (R173)."""
         copy = self.tree.resources[xid]
         group = self._context.model.groups[xid.group_type]
         intent = ResourceIntent(
@@ -207,7 +219,8 @@ class CommandDecision:
             explicit=True,
         )
         self._is_locked(intent)
-        # There is no Resource without Versions: with the last one it goes, and nothing is left to settle.
+        # A Resource without Versions cannot exist: it is deleted with its last Version, and no default has to be
+        # chosen.
         if copy.before is not None and rows and len(rows) == copy.size:
             del self.tree.resources[xid]
             remove(self.tree, (copy.before,), rows, self._context)
@@ -222,7 +235,10 @@ class CommandDecision:
         return group.singular if collection.kind is Kind.GROUPS else group.resources[collection.resource_type].singular
 
     def _make_result(self, intent: Intent, processed: tuple[Xid, ...]) -> WriteResult:
-        """Return the result for the response: the target, or for a POST to a Resource the Version (R147)."""
+        """Return the result from which the response is built.
+
+        For a POST to a Resource the target is the Version (R147).
+        """
         target = self._command.target
         if target.is_collection or not target.parts:
             return WriteResult(target=target, processed=processed)
@@ -246,8 +262,9 @@ class CommandDecision:
 
 
 def _find_written_version(copy: ResourceCopy, versionid: str) -> Xid:
-    """Return the Version written, unless it was the oldest of more than there may be (R93): there is
-    nothing to answer.
+    """Return the xid of the written Version.
+
+    Raises ``bad_request`` if the Version was pruned at once, because it is the oldest of more than allowed (R93).
     """
     if versionid in copy.versions:
         return copy.versions[versionid].xid
@@ -256,9 +273,9 @@ def _find_written_version(copy: ResourceCopy, versionid: str) -> Xid:
 
 
 def check_deletion(deletion: Deletion, singular: str, context: Context) -> tuple[Row, ...]:
-    """Return the rows whose ids and epochs the request states correctly.
+    """Return the rows to delete whose ids and epochs match the request.
 
-    Raises mismatched_id, mismatched_epoch, misplaced_epoch.
+    Raises ``mismatched_id``, ``mismatched_epoch`` and ``misplaced_epoch``.
     """
     rows = []
     for row in deletion.rows:
@@ -277,13 +294,14 @@ def check_deletion(deletion: Deletion, singular: str, context: Context) -> tuple
 def select_writable_rows(
     rows: tuple[Row, ...], beneath: Collection[Row], context: Context, *, explicit: bool
 ) -> tuple[Row, ...]:
-    """Return ``rows`` without read-only Resources, if those are to be ignored (R207), else raise ``readonly`` (R261).
+    """Return ``rows`` without read-only Resources if the request ignores these (R207), else raise ``readonly`` (R261).
 
-    A Group that holds a read-only Resource counts as one.
+    A Group that contains a read-only Resource counts as read-only. ``explicit`` means that the request targets one
+    entity.
     """
     if context.admin:
         return rows
-    # An explicit target may not be passed over in silence, an entry of a collection may.
+    # An explicit target must not be skipped silently, but an entry of a collection may.
     deleted = {row.xid for row in rows}
     locked = {row.xid for row in rows if row.attributes.get("readonly")}
     inner = (row for row in beneath if row.xid.kind is Kind.RESOURCE and row.attributes.get("readonly"))
@@ -297,9 +315,10 @@ def select_writable_rows(
 
 
 def remove(tree: WorkingTree, rows: tuple[Row, ...], beneath: Iterable[Row], context: Context) -> None:
-    """Take Groups or Resources out of ``tree``, list everything under them, and touch their owner (R37, R172).
+    """Remove Groups or Resources from ``tree``, add everything under them to its deletions, and touch the owner (R37,
+    R172).
 
-    Reports ``bad_request`` for each that was promised to stay, wherever the delete began (R46, GAP 28).
+    Reports ``bad_request`` for each entity whose announced removal date has not come yet (R46, GAP 28).
     """
     if not rows:
         return
@@ -337,7 +356,7 @@ def _check_entry_epoch(entry: JSONObject, row: Row, context: Context) -> None:
 
 
 def _check_removal(copy: WorkingCopy, context: Context) -> None:
-    """Check that an announced removal date has come (R46)."""
+    """Raise ``bad_request`` if the announced removal date of the entity has not come yet (R46)."""
     if copy.xid.kind is Kind.VERSION:
         return
     removal = copy.attributes.get("deprecated", {}).get("removal")

@@ -1,4 +1,4 @@
-"""The meta of a Resource, and which Version is its default: chosen by the client, sticky or not, else the newest."""
+"""The meta of a Resource and its default Version: chosen by the client (sticky or not), else the newest Version."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ _HANDLED: Final = COMMON | {"xref", "readonly", "defaultversionid", "defaultvers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultVersionChoice:
-    """The requested default Version: ``versionid`` is None for the newest one."""
+    """The requested default Version. ``versionid`` None means the newest Version."""
 
     sticky: bool
     versionid: str | None = None
 
 
 def is_sticky_by_default(type: ResourceType) -> bool:
-    """Return the default of ``defaultversionsticky``: false, unless the model pins it (R232)."""
+    """Return the default value of ``defaultversionsticky``: False unless the model sets it (R232)."""
     return bool(type.metaattributes[_STICKY].default)
 
 
 def write_meta(resource: ResourceCopy, intent: ResourceIntent, context: Context) -> DefaultVersionChoice:
-    """Create or update meta's attributes (R223); returns what its body says of the default Version.
+    """Create or update the attributes of the meta (R223). Returns the choice of the default Version in the request.
 
-    Without a meta in the request nothing changes but a default that is gone.
+    Without a meta in the request the choice stays the same, unless the default Version was removed.
     """
     body, new = intent.meta, resource.defaultversionid is None
     if body is None:
-        if new:  # a new Resource takes the defaults
+        if new:  # a new Resource gets the defaults of the model
             resource.attributes = _with_default_rule(
                 resource, _check_attributes(resource, {}, intent, context), intent, context
             )
@@ -58,7 +58,7 @@ def write_meta(resource: ResourceCopy, intent: ResourceIntent, context: Context)
     update(resource, body, context)
     choice = _read_choice(resource, body, intent)
     resource.attributes = _check_attributes(resource, {**body, _STICKY: choice.sticky}, intent, context)
-    # A null says that there is to be no rule.
+    # A null means that the Resource is to have no rule.
     if new and _RULE not in body:
         resource.attributes = _with_default_rule(resource, resource.attributes, intent, context)
     return choice
@@ -69,7 +69,8 @@ def _with_default_rule(
 ) -> JSONObject:
     """Return ``meta`` of a new Resource with the rule of the setting ``default_compatibility``.
 
-    Only where that can be enforced: the model asks for it, states no rule, and all Versions are of comparable formats.
+    The rule is added only if it can be enforced: the model validates compatibility, ``meta`` states no rule, and all
+    Versions have comparable formats.
     """
     rule = context.default_compatibility
     if not rule or _RULE in meta or not intent.type.validatecompatibility:
@@ -80,7 +81,10 @@ def _with_default_rule(
 
 
 def settle_default(resource: ResourceCopy, type: ResourceType, choice: DefaultVersionChoice, context: Context) -> None:
-    """Make the default what was chosen (R225-R231). Raises ``unknown_id``, ``setdefaultversionsticky_false``."""
+    """Set the default Version to the chosen one (R225-R231).
+
+    Raises ``unknown_id`` and ``setdefaultversionsticky_false``.
+    """
     if choice.sticky and type.maxversions == 1:
         raise RegistryError("setdefaultversionsticky_false", subject=str(resource.xid))
     versionid = choice.versionid if choice.sticky else None
@@ -94,7 +98,10 @@ def settle_default(resource: ResourceCopy, type: ResourceType, choice: DefaultVe
 
 
 def keep_choice(resource: ResourceCopy, type: ResourceType) -> DefaultVersionChoice:
-    """Return the choice that leaves the default as it is; one that was deleted gives way to the newest (R174)."""
+    """Return the choice that keeps the default Version.
+
+    If it was deleted, the newest one becomes the default (R174).
+    """
     if resource.defaultversionsticky and resource.defaultversionid in resource.versions:
         return DefaultVersionChoice(sticky=True, versionid=resource.defaultversionid)
     return DefaultVersionChoice(sticky=resource.defaultversionsticky and is_sticky_by_default(type))
@@ -103,9 +110,10 @@ def keep_choice(resource: ResourceCopy, type: ResourceType) -> DefaultVersionCho
 def apply_flag(
     choice: DefaultVersionChoice, resource: ResourceCopy, intent: ResourceIntent, context: Context
 ) -> DefaultVersionChoice:
-    """Return ``choice`` as the ``setdefaultversionid`` flag overrides it (R209); ``request`` is the new Version (R210).
+    """Return ``choice``, overridden by the flag ``setdefaultversionid`` (R209).
 
-    Raises ``defaultversionid_request``, and ``unknown_id`` for what is no Version.
+    Its value ``request`` is the new Version (R210). Raises ``defaultversionid_request`` if there is no new Version, and
+    ``unknown_id`` if the Version does not exist.
     """
     flag = context.flags.setdefaultversionid
     if flag is None:
@@ -118,7 +126,7 @@ def apply_flag(
     check_attributes({_STICKY: chosen.sticky}, intent.type.metaattributes, resource.xid / "meta")
     to_meta = resource.before is None or (intent.attributes is None and intent.meta is not None)
     if chosen.versionid is not None and chosen.versionid not in resource.versions and not to_meta:
-        # The reference server names the Resource, unless the request is one to its meta or creates it.
+        # The reference server names the Resource in this error, unless the request creates it or is sent to its meta.
         raise RegistryError("unknown_id", subject=str(resource.xid), singular="version", id=chosen.versionid)
     return chosen
 
@@ -134,7 +142,8 @@ def _read_choice(resource: ResourceCopy, body: JSONObject, intent: ResourceInten
         if "defaultversionid" in body:  # R227
             return DefaultVersionChoice(sticky=versionid is not None, versionid=versionid)
         return keep_choice(resource, intent.type)
-    # R229, GAP 1: the default stays. A null is no choice: it asks for what the model says, as if nobody had chosen.
+    # R229, GAP 1: the default Version stays. A null is not a choice: the value of the model applies, as if none had
+    # been made.
     is_chosen = body[_STICKY] is not None
     if is_chosen and "defaultversionid" not in body and resource.defaultversionid in resource.versions:
         versionid = resource.defaultversionid
@@ -142,13 +151,16 @@ def _read_choice(resource: ResourceCopy, body: JSONObject, intent: ResourceInten
 
 
 def _read_sticky(body: JSONObject, type: ResourceType, implied: bool = False) -> JSON:
-    """Return the value asked for, unchecked: the attribute check reports what is no boolean."""
+    """Return the requested value without checking it, because the attribute check reports values of other types.
+
+    ``implied`` means that the request names a default Version, so that the value is True if it is missing.
+    """
     value = body.get(_STICKY)
     return (implied or is_sticky_by_default(type)) if value is None else value
 
 
 def _check_attributes(resource: ResourceCopy, body: JSONObject, intent: ResourceIntent, context: Context) -> JSONObject:
-    """Meta's plain attributes, checked."""
+    """Return the plain attributes of the meta after the write, checked against the model."""
     values = merge_attributes(resource.attributes, body, intent.mode, _HANDLED | {f"{intent.type.singular}id"})
     result = check_attributes(values, intent.type.metaattributes, resource.xid / "meta")
     result.pop(_STICKY, None)
@@ -158,7 +170,7 @@ def _check_attributes(resource: ResourceCopy, body: JSONObject, intent: Resource
 
 
 def _read_readonly(resource: ResourceCopy, body: JSONObject, mode: WriteMode, *, admin: bool) -> bool:
-    """Return the new value of ``readonly``. An admin may set it; from anyone else it is ignored, and stays (R261)."""
+    """Return the new value of ``readonly``. Only an admin can set it; for others the stored value stays (R261)."""
     if not admin or (mode is WriteMode.MERGE and "readonly" not in body):
         return resource.readonly
     value = body.get("readonly")

@@ -1,8 +1,8 @@
-"""Rules of messages and endpoints beyond their model, looked at whenever one is written.
+"""Rules for messages and endpoints beyond their model, checked whenever a message or endpoint is written.
 
-The rules themselves are in ``messages/`` (sections F and H of docs/requirements); here is what they need to know of
-the registry: groups, base messages, schemas, message groups. They hold for types whose model says
-``modelcompatiblewith`` the specification's own, wherever it has them.
+The rules are in ``messages/`` (sections F and H of docs/requirements). This module loads the data that they need from
+the registry: groups, base messages, schemas and message groups. The rules apply to types whose model states in
+``modelcompatiblewith`` that they follow the specification's own types.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _SCHEMA_NAMES: Final = ("dataschemauri", "dataschemaxid")
 
 
 def check_domain_rules(tree: WorkingTree, context: Context) -> Steps[tuple[Finding, ...]]:
-    """Findings about the messages and endpoints that ``tree`` changes, up to ``MAX_FINDINGS``.
+    """Return up to ``MAX_FINDINGS`` findings about the messages and endpoints that ``tree`` changes.
 
-    Each path begins with the xid of the Version or Group it is in, then ``#``. Severity ``error`` is a broken MUST.
+    Each path starts with the xid of the Version or Group, followed by ``#``. Severity ``error`` means a violated MUST.
     """
     groups = context.model.groups
     if not any(_is_of_domain(groups[xid.group_type].document, "message", "endpoint") for xid in tree.groups):
@@ -53,8 +53,8 @@ def check_domain_rules(tree: WorkingTree, context: Context) -> Steps[tuple[Findi
 
 
 def make_domain_error(findings: tuple[Finding, ...]) -> RegistryError | None:
-    """Return ``invalid_attribute`` with every finding that is an error, None if none is."""
-    # Warnings come with the result of the write; only a broken MUST is a reason to refuse it.
+    """Return the error ``invalid_attribute`` with all findings of severity ``error``, or None if there are none."""
+    # Warnings are returned with the result of the write. Only a violated MUST rejects the write.
     errors = [finding_to_check for finding_to_check in findings if finding_to_check.severity == "error"]
     if not errors:
         return None
@@ -63,7 +63,7 @@ def make_domain_error(findings: tuple[Finding, ...]) -> RegistryError | None:
 
 
 def _check_inline_schema(version: VersionCopy, context: Context) -> Steps[list[Finding]]:
-    """Return the findings about the schema in a message, with the schemas that it refers to."""
+    """Return the findings about the schema inside a message, checked together with the schemas that it refers to."""
     schema, name = version.attributes.get("dataschema"), version.attributes.get("dataschemaformat")
     if schema is None or not isinstance(name, str) or (reader := formats.find(name)) is None:
         return []
@@ -82,18 +82,18 @@ def _check_inline_schema(version: VersionCopy, context: Context) -> Steps[list[F
 
 def _locate_in_schema(findings: Iterable[Finding]) -> Iterator[Finding]:
     for schema_finding in findings:
-        # A place in a text, such as a line, is no pointer.
+        # A position in a text, such as a line number, is not a JSON Pointer.
         position = schema_finding.path if schema_finding.path.startswith("/") else f" {schema_finding.path}".rstrip()
         yield replace(schema_finding, path=f"dataschema{position}")
 
 
 def _is_of_domain(document: JSONObject, *domains: str) -> bool:
-    """Return True if a type is that of these specifications."""
+    """Return True if the type with this ``document`` is a type of one of the specifications ``domains``."""
     return document.get("modelcompatiblewith") in [_MODEL_URLS[domain] for domain in domains]
 
 
 class _DomainCheck:
-    """A check of one tree before it is stored. Entities of the tree count first, then stored ones."""
+    """A check of one tree before it is stored. Entities in the tree take precedence over stored ones."""
 
     def __init__(self, tree: WorkingTree, context: Context) -> None:
         self._tree = tree
@@ -103,7 +103,7 @@ class _DomainCheck:
         self._inline: dict[Xid, list[Finding]] = {}
 
     def find_findings(self) -> Steps[list[Finding]]:
-        """Return the findings: of Groups first, then of the messages in them, by xid; up to ``MAX_FINDINGS``."""
+        """Return up to ``MAX_FINDINGS`` findings: first those about Groups, then those about messages, by xid."""
         findings: list[Finding] = []
         yield from self._load()
         for xid, group in sorted(self._tree.groups.items(), key=_xid_key):
@@ -119,7 +119,7 @@ class _DomainCheck:
         return findings
 
     def _load(self) -> Steps[None]:
-        """Load the references of the Groups and messages of the tree in a few queries, however many they are."""
+        """Load the entities that Groups and messages of the tree refer to, in a few queries however many there are."""
         needed: set[Xid] = set()
         bases: set[Xid] = set()
         for resource in self._tree.resources.values():
@@ -161,13 +161,13 @@ class _DomainCheck:
             yield MessageIds(groups=tuple(rows), types=types, limit=_MAX_MESSAGEIDS)
 
     def _load_bases(self, pending: set[Xid]) -> Steps[None]:
-        """Load these messages and their bases: a query or two for each step up, however many they are."""
+        """Load these messages and their base messages, one or two queries per level, however many there are."""
         loaded: set[Xid] = set()
         while pending:
             is_incomplete = True
             while (
                 is_incomplete
-            ):  # again after each look: the Version that a cross reference shows is known only with that
+            ):  # repeated, because the target of a cross reference is known only once the reference is loaded
                 for xid in pending:
                     self._find_attributes(xid)
                 is_incomplete = (missing := self._context.take_missing()) is not None
@@ -203,7 +203,7 @@ class _DomainCheck:
                 )
 
     def _check_message(self, version: VersionCopy, resource: ResourceCopy, group: OwnerCopy) -> list[Finding]:
-        # The Resource is another name of its default Version only: others may derive from that.
+        # The Resource's xid names only its default Version; other messages may derive from that Version.
         raw = _add_xid(version.attributes, resource.xid if version.id == resource.defaultversionid else version.xid)
         findings = review(raw, group.attributes, self._find_base, endpoint=self._is_endpoint(group.xid))
         return [*findings, *self._check_schemas(raw), *_locate_in_schema(self._inline.get(version.xid, ()))]
@@ -214,9 +214,9 @@ class _DomainCheck:
         return review_borrowed(raw, group.attributes, self._find_base, endpoint=self._is_endpoint(group.xid))
 
     def _check_schemas(self, raw: JSONObject) -> Iterator[Finding]:
-        """Yield findings about named schemas of this registry that do not exist.
+        """Yield findings about schemas that a message names in this registry but that do not exist.
 
-        Only ``dataschemaxid`` must name one (F-12, F-13).
+        Only ``dataschemaxid`` must name an existing schema; for other attributes it is a warning (F-12, F-13).
         """
         xids_by_name = dict(self._list_schema_names(raw))
         if isinstance(raw.get("dataschemaxid"), str):
@@ -234,7 +234,9 @@ class _DomainCheck:
         return resource_type is not None and resource_type.singular == "schema"
 
     def _list_schema_names(self, raw: JSONObject) -> Iterator[tuple[str, list[Xid]]]:
-        """Yield the attributes that name a schema of this registry, each with what it may mean, the likeliest first."""
+        """Yield the attributes that name a schema of this registry, each with the xids that it may mean, the likeliest
+        first.
+        """
         for name in _SCHEMA_NAMES:
             reference = raw.get(name)
             if isinstance(reference, str) and self._stored.find_named(reference) is not None:
@@ -251,25 +253,28 @@ class _DomainCheck:
         return None if xid is None or not self._is_message(xid) else self._find_definition(xid)
 
     def _find_definition(self, xid: Xid) -> JSONObject | None:
-        """Return a message as it will be: that of its default Version, unless ``xid`` names another."""
+        """Return the message at ``xid`` after this write, or None. For a Resource this is its default Version."""
         attributes = self._find_attributes(xid)
         return None if attributes is None else _add_xid(attributes, xid)
 
     def _find_attributes(self, xid: Xid) -> JSONObject | None:
         xid = self._follow_xref(xid)
         copy = self._tree.resources.get(xid.resource)
-        if copy is not None and copy.xref is not None:  # a reference to a reference shows nothing
+        if copy is not None and copy.xref is not None:  # a cross reference to a cross reference shows no Version
             return None
         version = self._stored.find_version(xid) if copy is not None else self._stored.find_shown(xid)
         return None if version is None else version.attributes
 
     def _follow_xref(self, xid: Xid) -> Xid:
-        """Return the place of the Version that ``xid`` shows. Those of a cross reference are at its target."""
+        """Return the xid at which the Version is stored. Versions of a cross reference are stored at its target."""
         copy = self._tree.resources.get(xid.resource) or self._stored.find_entity(xid.resource)
         return xid if copy is None or copy.xref is None else Xid((*copy.xref.parts, *xid.parts[4:]))
 
     def _check_stored_messages(self, group: OwnerCopy, findings: list[Finding]) -> Steps[None]:
-        """Check stored messages whose group now states another envelope or protocol, except for those in the tree."""
+        """Add findings about stored messages of ``group``, whose envelope or protocol changes.
+
+        Messages in the tree are skipped.
+        """
         assert group.before is not None
         for plural in self._groups[group.xid.group_type].resources:
             after: str | None = ""
@@ -281,7 +286,7 @@ class _DomainCheck:
                 yield from self._load_bases({row.xid for row in other_rows})
                 for row in other_rows:
                     findings += _locate_at(row.xid, self._check_borrowed(self._find_definition(row.xid), group))
-                self._stored.entities = loaded_before  # a group may have more messages than memory holds
+                self._stored.entities = loaded_before  # forget the page: the messages of a Group may not fit in memory
                 after = page[-1].xid.id if len(page) == _MESSAGES_PER_PAGE else None
 
     def _check_endpoint(self, group: OwnerCopy) -> Iterator[Finding]:
@@ -298,11 +303,11 @@ class _DomainCheck:
             )
 
     def _list_message_groups(self, group: OwnerCopy) -> list[Xid]:
-        """Return an endpoint and the groups that it refers to."""
+        """Return the xid of an endpoint and the xids of the Groups that it refers to."""
         return [group.xid, *dict.fromkeys(xid for _, xid in self._list_referred_groups(group))]
 
     def _list_referred_groups(self, group: OwnerCopy) -> Iterator[tuple[str, Xid]]:
-        """Yield the groups of this registry that an endpoint refers to, each with where it does."""
+        """Yield the Groups of this registry that an endpoint refers to, each with the path of the reference."""
         references = group.attributes.get("messagegroups")
         for position, reference in enumerate(references if isinstance(references, list) else ()):
             text = str(reference).removeprefix("#").removeprefix(self._stored.base_url.rstrip("/") or "\0")
@@ -314,7 +319,7 @@ class _DomainCheck:
                 yield f"messagegroups[{position}]", xid
 
     def _list_message_ids(self, groups: list[Xid]) -> Iterator[tuple[str, str]]:
-        """Yield every message of ``groups`` by id; deleted messages are skipped."""
+        """Yield the id and xid of every message in ``groups``. Deleted messages are skipped."""
         for xid in groups:
             new = (x for x, copy in self._tree.resources.items() if copy.before is None and x.owner == xid)
             messages = chain(self._stored.messages.get(xid, ()), new)
@@ -330,7 +335,7 @@ def _is_written(version: VersionCopy) -> bool:
 
 
 def _is_changed(group: OwnerCopy) -> bool:
-    """Return True if a Group is new or has changed attributes."""
+    """Return True if a Group is new or its attributes changed."""
     return group.before is None or group.before.attributes != group.attributes
 
 
@@ -339,7 +344,7 @@ def _xid_key(entity: tuple[Xid, object]) -> str:
 
 
 def _has_new_selectors(group: OwnerCopy) -> bool:
-    """Return True if a stored group has changed its envelope or protocol."""
+    """Return True if the write changes the envelope or protocol of a stored Group."""
     before = group.before
     return before is not None and any(before.attributes.get(n) != group.attributes.get(n) for n in _SELECTORS)
 

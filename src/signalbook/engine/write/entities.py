@@ -1,7 +1,7 @@
-"""The write of one entity's attributes and document: the Registry, a Group, a Version.
+"""The write of one entity's attributes and document: the Registry, a Group or a Version.
 
-What does PATCH with null do? See ``merge_attributes``. (core/spec.md "Common Attributes", "<RESOURCE>* Attribute
-Processing", core/http.md "Creating or Updating Entities", "Serializing Resource Domain-Specific Documents".)
+For the effect of PATCH with null see ``merge_attributes``. See core/spec.md "Common Attributes", "<RESOURCE>* Attribute
+Processing", core/http.md "Creating or Updating Entities", "Serializing Resource Domain-Specific Documents".
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from signalbook.values import JSON, JSONObject, dump_json, parse_timestamp
 from signalbook.xid import Kind, Xid
 
 COMMON = frozenset({"self", "shortself", "xid", "epoch", "createdat", "modifiedat"})
-"""Names on every entity that are no plain attributes."""
+"""Names that every entity has and that are not stored as plain attributes."""
 
 
 def check_id(body: JSONObject, singular: str, expected: str, subject: Xid) -> None:
-    """Check that an id in the body equals that of the path or map key (R27), else ``mismatched_id``."""
+    """Raise ``mismatched_id`` if the body has an id that differs from ``expected``, the id in the path or map key
+    (R27).
+    """
     name = f"{singular}id"
     id_in_body = body.get(name)
     if id_in_body is None or id_in_body == expected:
@@ -38,7 +40,10 @@ def check_id(body: JSONObject, singular: str, expected: str, subject: Xid) -> No
 
 
 def check_epoch(epoch: JSON, stored: int, subject: Xid) -> None:
-    """Check that an ``epoch`` sent along with an update equals the stored one (R36), else ``mismatched_epoch``."""
+    """Raise ``mismatched_epoch`` if the ``epoch`` sent with an update differs from the stored one (R36).
+
+    None is accepted.
+    """
     if epoch is None:
         return
     if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0:
@@ -50,7 +55,7 @@ def check_epoch(epoch: JSON, stored: int, subject: Xid) -> None:
 def update(copy: WorkingCopy, body: JSONObject, context: Context) -> None:
     """Check the epoch, set both timestamps and count ``copy`` as updated (R34-R42).
 
-    A Resource has these in its meta, which errors name (R38).
+    For a Resource these attributes are in its meta, so errors name the meta (R38).
     """
     subject = copy.xid / "meta" if copy.xid.kind is Kind.RESOURCE else copy.xid
     if copy.before is not None:
@@ -58,7 +63,8 @@ def update(copy: WorkingCopy, body: JSONObject, context: Context) -> None:
     if "createdat" in body:
         copy.createdat = _parse_timestamp(body, "createdat", subject) or context.now
     modifiedat = _parse_timestamp(body, "modifiedat", subject)
-    # Clients send back what they have read: the stored time is no wish to keep it (R41).
+    # Clients send back what they have read, so a ``modifiedat`` equal to the stored one is not a request to keep it
+    # (R41).
     if modifiedat is not None and (copy.before is None or modifiedat != copy.before.modifiedat):
         copy.modifiedat = modifiedat
         copy.stamped = True
@@ -66,10 +72,10 @@ def update(copy: WorkingCopy, body: JSONObject, context: Context) -> None:
 
 
 def merge_attributes(stored: JSONObject, body: JSONObject, mode: WriteMode, without: Collection[str]) -> JSONObject:
-    """Return the plain attributes that a write asks for, without the names in ``without``.
+    """Return the plain attributes after a write, without the names in ``without`` and without nulls.
 
-    PUT takes the body's alone (R142). PATCH lays the body's top-level attributes over the stored ones, and null deletes
-    (R144).
+    A PUT replaces all ``stored`` attributes by those of ``body`` (R142). A PATCH replaces only the top-level attributes
+    in ``body``, and null deletes an attribute (R144).
     """
     plain = {name: value for name, value in body.items() if name not in without}
     values = {**stored, **plain} if mode is WriteMode.MERGE else plain
@@ -77,7 +83,7 @@ def merge_attributes(stored: JSONObject, body: JSONObject, mode: WriteMode, with
 
 
 def check_attributes(values: JSONObject, rules: AttributeSet, subject: Xid) -> JSONObject:
-    """Check ``values`` and return them as they are to be stored. Raises one error for all findings."""
+    """Check ``values`` against the model and return the values to store. Raises one error with all findings."""
     result = rules.check(values)
     if result.findings:
         raise findings_to_error(result.findings, str(subject))
@@ -85,7 +91,7 @@ def check_attributes(values: JSONObject, rules: AttributeSet, subject: Xid) -> J
 
 
 def make_invalid_error(subject: Xid, name: str, detail: str) -> RegistryError:
-    """Return ``invalid_attribute`` for one attribute."""
+    """Return the error ``invalid_attribute`` for the attribute ``name``."""
     return RegistryError("invalid_attribute", subject=str(subject), name=name, error_detail=detail)
 
 
@@ -103,7 +109,7 @@ _REGISTRY_ATTRIBUTES: Final = COMMON | {"registryid", "specversion", "capabiliti
 
 
 def write_registry(copy: OwnerCopy, body: JSONObject, mode: WriteMode, registryid: str, context: Context) -> None:
-    """Replace or merge the Registry's attributes. ``registryid`` is what the body's must equal (R58)."""
+    """Replace or merge the Registry's attributes. The id in ``body`` must equal ``registryid`` (R58)."""
     check_id(body, "registry", registryid, copy.xid)
     update(copy, body, context)
     values = merge_attributes(copy.attributes, body, mode, _REGISTRY_ATTRIBUTES)
@@ -111,7 +117,10 @@ def write_registry(copy: OwnerCopy, body: JSONObject, mode: WriteMode, registryi
 
 
 def write_group(copy: OwnerCopy, intent: GroupIntent, context: Context) -> None:
-    """Create, replace or merge a Group's attributes; without a body an existing one stays, a new one gets defaults."""
+    """Create, replace or merge a Group's attributes.
+
+    Without a body an existing Group stays the same and a new one gets defaults.
+    """
     if intent.body is None and copy.before is not None:
         return
     body = intent.body or {}
@@ -122,9 +131,9 @@ def write_group(copy: OwnerCopy, intent: GroupIntent, context: Context) -> None:
 
 
 def check_constraints(copy: OwnerCopy, intent: GroupIntent) -> GroupConstraints:
-    """Check and return the constraints in force in this Group (R108).
+    """Return the constraints in force in the Group ``copy`` (R108).
 
-    Raises ``invalid_attribute`` for constraints that widen.
+    Raises ``invalid_attribute`` if the Group's own constraints allow more than those of its type.
     """
     constraints, findings = intent.type.narrowed(copy.attributes.get("constraints"))
     if findings:
@@ -134,21 +143,21 @@ def check_constraints(copy: OwnerCopy, intent: GroupIntent) -> GroupConstraints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConstraints:
-    """The constraints in force in one Group, with the Group's own attributes that ``equals`` compares with."""
+    """The constraints in force in one Group, with the Group's attributes that ``equals`` compares with."""
 
     constraints: Constraints
     group: JSONObject
 
     def __bool__(self) -> bool:
-        """Return True if there is anything to check."""
+        """Return True if there is at least one constraint."""
         return len(self.constraints) > 0
 
     def fill(self, plural: str, version: JSONObject) -> JSONObject:
-        """Return ``version`` with the Group's defaults where it has no value (R105)."""
+        """Return ``version`` with the Group's defaults for attributes that have no value (R105)."""
         return self.constraints.fill(plural, version) if self.constraints else version
 
     def check(self, resource: Xid, versions: Iterable[JSONObject]) -> None:
-        """Hold all Versions' attributes of one Resource to the constraints (R109), else ``constraint_failure``."""
+        """Raise ``constraint_failure`` if the attributes of a Version of ``resource`` violate a constraint (R109)."""
         if not self.constraints:
             return
         for version in versions:
@@ -159,7 +168,7 @@ class GroupConstraints:
 
 
 def find_group_constraints(copy: OwnerCopy, type: GroupType) -> GroupConstraints:
-    """Return the demands of the Group ``copy``, whose own constraints are valid, on its Resources."""
+    """Return the constraints of the Group ``copy`` for its Resources. The Group's own constraints must be valid."""
     constraints, _ = type.narrowed(copy.attributes.get("constraints"))
     return GroupConstraints(constraints=constraints, group=copy.attributes)
 
@@ -170,16 +179,16 @@ _EXAMPLE_FORMAT: Final = "JsonSchema/draft-07"
 
 
 def list_document_names(type: ResourceType) -> tuple[str, str, str]:
-    """``<RESOURCE>``, ``<RESOURCE>base64`` and ``<RESOURCE>url`` of this type."""
+    """Return the names ``<RESOURCE>``, ``<RESOURCE>base64`` and ``<RESOURCE>url`` for this type."""
     return type.singular, f"{type.singular}base64", f"{type.singular}url"
 
 
 def take_document_from_body(
     copy: VersionCopy, body: JSONObject, mode: WriteMode, type: ResourceType, documents: Documents
 ) -> JSONObject:
-    """Take the document out of a metadata body; returns the attributes that go with it, over those of the body.
+    """Store the document in a metadata body in ``copy``. Returns attributes that replace those of the body.
 
-    Raises ``one_resource`` (R245) and ``invalid_attribute``.
+    Raises ``one_resource`` if there is more than one document (R245), and ``invalid_attribute``.
     """
     inline, encoded, url = list_document_names(type)
     present = [name for name in (inline, encoded, url) if body.get(name) is not None]
@@ -193,7 +202,7 @@ def take_document_from_body(
         return {}
     default = JSON_TYPE if mode is WriteMode.MERGE or present == [inline] else None
     if isinstance(body.get(inline), str):
-        # In JSON all other text has to be a string: Protobuf and XSD in the specification's samples.
+        # Text that is not JSON can only be a JSON string here, as Protobuf and XSD in the specification's samples.
         default = TEXT_TYPE
     content_type = _choose_content_type(copy, body, mode, default)
     if present == [inline]:
@@ -207,9 +216,9 @@ def take_document_from_body(
 def take_document_from_content(
     copy: VersionCopy, document: DocumentBody, type: ResourceType, documents: Documents
 ) -> JSONObject:
-    """Take the document of a write in document form (R160-R164); returns the attributes that go with it.
+    """Store the document of a write in document form in ``copy`` (R160-R164). Returns attributes that go with it.
 
-    Raises ``one_resource`` when there is both content and a ``<RESOURCE>url``.
+    Raises ``one_resource`` if there is both content and a ``<RESOURCE>url``.
     """
     _, _, url = list_document_names(type)
     location = document.attributes.get(url)
@@ -220,7 +229,10 @@ def take_document_from_content(
 
 
 def _drop_document(copy: VersionCopy, body: JSONObject, mode: WriteMode, type: ResourceType) -> JSONObject:
-    """Decide a body without document: null empties it (R246), absence keeps it unless PUT drops a stored url (R247)."""
+    """Apply a body without a document: null removes the document (R246), and absence keeps it.
+
+    A PUT that omits a stored ``<RESOURCE>url`` removes it (R247). Returns attributes that replace those of the body.
+    """
     url = list_document_names(type)[2]
     if any(name in body for name in list_document_names(type)) or (
         mode is WriteMode.REPLACE and url in copy.attributes
@@ -231,7 +243,7 @@ def _drop_document(copy: VersionCopy, body: JSONObject, mode: WriteMode, type: R
 
 
 def _choose_content_type(copy: VersionCopy, body: JSONObject, mode: WriteMode, default: str | None) -> str | None:
-    """Return the content type to go by (R248): the body's, on PATCH then the stored one, then ``default``."""
+    """Return the content type to use (R248): the body's, for a PATCH else the stored one, else ``default``."""
     content_type = body.get("contenttype")
     if content_type is None and mode is WriteMode.MERGE and "contenttype" not in body:
         content_type = copy.attributes.get("contenttype")
@@ -241,7 +253,10 @@ def _choose_content_type(copy: VersionCopy, body: JSONObject, mode: WriteMode, d
 
 
 def _encode(value: JSON, encoding: str) -> bytes:
-    """Return the bytes of an inline document: text as it is unless its type is JSON, anything else as JSON."""
+    """Return the bytes of an inline document.
+
+    A string whose type is not JSON is stored as text, other values as JSON.
+    """
     if isinstance(value, str) and encoding != "json":
         return value.encode("utf-8")
     return dump_json(value)
@@ -261,13 +276,13 @@ VALIDATION: Final = (
     "compatibilityvalidated",
     "compatibilityvalidatedreason",
 )
-"""Read-only attributes that hold the outcome of format and compatibility checks."""
+"""Read-only attributes with the outcomes of format and compatibility checks."""
 _RESOURCE_ATTRIBUTES: Final = ("metaurl", "versionsurl", "versionscount")
 _VERSION_HANDLED: Final = COMMON | {*_RESOURCE_ATTRIBUTES} | {"versionid", "ancestorid", "isdefault"}
 
 
 def generate_id(resource: ResourceCopy) -> str:
-    """Return the next free number, counted on from the highest there ever was (R234)."""
+    """Return the next unused number as a ``versionid``, counting from the highest number ever used (R234)."""
     while True:
         resource.versioncounter += 1
         number = str(resource.versioncounter)
@@ -282,14 +297,18 @@ def write_version(
     limits: GroupConstraints,
     context: Context,
 ) -> VersionCopy:
-    """Create or update one Version of ``resource``. Raises ``RegistryError`` for what is wrong with it."""
+    """Create or update one Version of ``resource`` and return it. Raises ``RegistryError`` if it is invalid.
+
+    ``resource_intent`` is the request for the Resource, and ``limits`` are the constraints of its Group.
+    """
     versionid = intent.id or generate_id(resource)
     version = resource.versions.get(versionid)
     if version is None:
         _check_may_name(resource, intent, resource_intent.type)
         xid = resource.xid / "versions" / versionid
         version = VersionCopy(xid=xid, createdat=context.now, modifiedat=context.now)
-        # A client's number counts, too: versions of the CNCF drafts never get a deleted one again (A-19).
+        # Numbers chosen by clients are counted too, because the CNCF drafts never reuse the number of a deleted version
+        # (A-19).
         resource.versioncounter = max(resource.versioncounter, version_number(versionid) or 0)
     check_id(intent.body, resource_intent.type.singular, resource.xid.id, version.xid)
     check_id(intent.body, "version", versionid, version.xid)
@@ -306,7 +325,10 @@ def write_version(
 
 
 def _explain_missing_format(resource: ResourceCopy, intent: VersionIntent, context: Context) -> str:
-    """Return the known formats, and how the request can name one: that of other Versions, if any."""
+    """Return a text that lists the supported formats and shows how the request can state one.
+
+    The example is the format of another Version, if there is one.
+    """
     formats = context.capabilities["formats"]
     other_formats = (version.attributes.get("format") for version in resource.versions.values())
     example = next(filter(None, other_formats), "") or (
@@ -323,9 +345,9 @@ def _check_may_name(resource: ResourceCopy, intent: VersionIntent, type: Resourc
 
 
 def _take_ancestor(version: VersionCopy, body: JSONObject) -> None:
-    """Set the ``ancestorid`` of the body.
+    """Set ``ancestorid`` from the body. If it is absent or null, the ancestor stays the same (R239).
 
-    Absent or null leaves it (R239), ``request`` stands for the Version itself.
+    The value ``request`` means that the Version is its own ancestor.
     """
     ancestorid = body.get("ancestorid")
     if ancestorid is None:
@@ -339,12 +361,13 @@ def _take_attributes(
     version: VersionCopy, intent: VersionIntent, type: ResourceType, limits: GroupConstraints, context: Context
 ) -> None:
     body = intent.body
-    # A Version has none of these, not even as an extension (R17, GAP 32); a Resource shows some beside its Version's.
+    # Versions do not have these attributes, not even as extensions (R17, GAP 32). A Resource shows some in addition to
+    # its Version's.
     for name in ("meta", "versions", *(() if intent.of_resource else _RESOURCE_ATTRIBUTES)):
         if body.get(name) is not None:
             raise make_invalid_error(version.xid, name, "it is an attribute of Resources, not of Versions")
     if body.get(_RULE) is not None and _RULE in type.metaattributes and _RULE not in type.attributes:
-        # Taken for an extension it would be shown, and hold nobody to it.
+        # As an extension the rule would be shown, but it would not be applied.
         raise make_invalid_error(version.xid, _RULE, f"it belongs to the meta of the Resource: meta.{_RULE}")
     if intent.document is not None:
         if not type.hasdocument:
@@ -355,8 +378,8 @@ def _take_attributes(
     handled = _VERSION_HANDLED | {f"{type.singular}id"}
     if type.hasdocument:
         handled |= {type.singular, f"{type.singular}base64"}
-    # A document-form write merges attributes; a PUT of metadata lists them all.
-    # Outcomes of checks are set after this: merged, those of another document would stay.
+    # A write in document form merges attributes; a PUT of metadata lists them all. Outcomes of checks are set later, so
+    # the stored outcomes, which may be about another document, must not be merged.
     stored = {name: value for name, value in version.attributes.items() if name not in VALIDATION}
     values = merge_attributes(stored, body, intent.mode, handled)
     version.attributes = check_attributes(limits.fill(type.plural, values), type.attributes, version.xid)

@@ -1,4 +1,6 @@
-"""Newest, oldest and ancestors of a Resource's Versions, per ``versionmode`` (core/model.md "versionmode")."""
+"""The newest, the oldest and the ancestors of a Resource's Versions, by ``versionmode`` (core/model.md
+"versionmode").
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ _STAMP_CHARS: Final = len("2030-12-19T06:00:00.000000")  # all instants of worki
 
 
 def make_semver_key(versionid: str) -> str:
-    """Return a text that sorts by semantic-version precedence; missing minor or patch count as 0, an id that is no
-    semver is lowest.
+    """Return a text that sorts by semantic-version precedence.
+
+    A missing minor or patch number counts as 0. An id that is not a semantic version gives "" and sorts lowest.
     """
     match = _SEMVER.fullmatch(versionid)
     if match is None:
@@ -34,7 +37,7 @@ def _pad_identifier(part: str) -> str:
 
 
 def _pad_number(digits: str) -> str:
-    """Return digits after their number, so that they sort as numbers. Ids have up to 128 characters."""
+    """Return digits with their count in front, so that they sort as numbers. Ids have up to 128 characters."""
     digits = digits.lstrip("0") or "0"
     return f"{len(digits):03}{digits}"
 
@@ -44,14 +47,16 @@ def _format_stamp(stamp: datetime) -> str:
 
 
 def rank(version: VersionCopy, mode: str) -> str:
-    """Return the text by which the store sorts ``version`` among its siblings: as ``ORDERED`` says, or by age."""
+    """Return the text by which the store sorts ``version`` among its siblings in ``mode``; in manual mode by creation
+    time.
+    """
     if mode == "semver":
         return make_semver_key(version.id)
     return _format_stamp(version.modifiedat if mode == "modifiedat" else version.createdat)
 
 
 def _id_key(version: VersionCopy) -> tuple[object, ...]:
-    # The id itself settles a tie that case-folding leaves open.
+    # Ids that are equal with case folded are ordered by the id itself.
     return (version.id.casefold(), version.id)
 
 
@@ -72,21 +77,27 @@ ORDERED: Final[dict[str, Callable[[VersionCopy], tuple[object, ...]]]] = {
     "modifiedat": _modifiedat_key,
     "semver": _semver_sort_key,
 }
-"""The modes in which all Versions are in one order, with the key that gives it; the mode left over is ``manual``."""
+"""The modes that put all Versions in one order, each with its sort key. The only other mode is ``manual``."""
 
 
 def find_newest(versions: Versions, mode: str, inner: Collection[str] = ()) -> VersionCopy:
-    """Return the newest of at least one Version (R235-R238); those in ``inner`` are ancestors of Versions not given."""
+    """Return the newest Version (R235-R238). ``versions`` must not be empty.
+
+    ``inner`` are ids of Versions that are ancestors of Versions outside ``versions``.
+    """
     if mode in ORDERED:
         return max(versions.values(), key=ORDERED[mode])
     ancestors = {v.ancestorid for v in versions.values() if v.ancestorid != v.id}.union(inner)
     leaves = [v for v in versions.values() if v.id not in ancestors]
-    # Without a leaf they are on a circle, which ``find_cycle`` reports next: until then any of them will do.
+    # Without a leaf they form a cycle, which ``find_cycle`` reports next, so any of them can be returned.
     return max(leaves or versions.values(), key=_createdat_key)
 
 
 def find_surplus(versions: Versions, mode: str, limit: int, protected: str | None) -> list[str]:
-    """Return the ids to delete, the oldest first, so that ``limit`` Versions stay; never ``protected`` (R93)."""
+    """Return the ids to delete, the oldest first, so that ``limit`` Versions remain.
+
+    ``protected`` is never included (R93).
+    """
     excess = len(versions) - limit
     if mode in ORDERED:
         ordered = sorted(versions.values(), key=ORDERED[mode])
@@ -95,7 +106,7 @@ def find_surplus(versions: Versions, mode: str, limit: int, protected: str | Non
 
 
 def _find_oldest_roots(candidates: Versions, count: int) -> list[str]:
-    """Return ``count`` times the oldest root (R235); deleting one makes its children roots."""
+    """Return the ids of ``count`` Versions to delete, always the oldest root (R235). Its children then become roots."""
     children: dict[str, list[VersionCopy]] = {}
     heap = []
     for version in candidates.values():
@@ -103,7 +114,7 @@ def _find_oldest_roots(candidates: Versions, count: int) -> list[str]:
             heap.append((_createdat_key(version), version.id))
         else:
             children.setdefault(version.ancestorid, []).append(version)
-    # A heap, since each deletion makes new roots: a Resource of 10,000 Versions is pruned in one pass.
+    # A heap, because each deletion makes new roots: a Resource with 10,000 Versions is pruned in one pass.
     heapq.heapify(heap)
     removed: list[str] = []
     while heap and len(removed) < count:
@@ -114,14 +125,14 @@ def _find_oldest_roots(candidates: Versions, count: int) -> list[str]:
 
 
 def find_roots(versions: Iterable[VersionCopy]) -> list[VersionCopy]:
-    """Return Versions that are their own ancestor."""
+    """Return the Versions that are their own ancestor."""
     return [v for v in versions if v.ancestorid == v.id]
 
 
 def assign(versions: Versions, mode: str, *, open: Collection[str] | None = None, inner: Collection[str] = ()) -> None:
-    """Settle every ``ancestorid``: by order where the mode has one (R236-R238), else for those without (R235).
+    """Set every ``ancestorid``: by order in an ordered mode (R236-R238), else only where it is missing (R235).
 
-    Where not all Versions are given, only those in ``open`` are settled, and ``inner`` are as for ``find_newest``.
+    If not all Versions are loaded, only those in ``open`` are set. ``inner`` is as for ``find_newest``.
     """
     if mode in ORDERED:
         _assign_in_order(sorted(versions.values(), key=ORDERED[mode]), open)
@@ -133,8 +144,9 @@ def assign(versions: Versions, mode: str, *, open: Collection[str] | None = None
 def find_unknown_ancestor(
     versions: Versions, removed: Collection[str], open: Collection[str] | None = None
 ) -> VersionCopy | None:
-    """Return a Version, one in ``open``, whose ancestor neither exists nor goes away in this very request, if any
-    (R239).
+    """Return a Version whose ancestor neither exists nor is removed by this request, or None (R239).
+
+    If ``open`` is not None, only these Versions are checked.
     """
     for version in _list_open(versions, open):
         ancestor = version.ancestorid
@@ -144,7 +156,7 @@ def find_unknown_ancestor(
 
 
 def find_cycle(versions: Versions) -> tuple[str, ...]:
-    """Return the ids along one circle of ancestors, or nothing (R240)."""
+    """Return the ids along one cycle of ancestors, or an empty tuple if there is none (R240)."""
     visited: set[str] = set()
     for start in versions:
         trail: dict[str, None] = {}
@@ -159,7 +171,7 @@ def find_cycle(versions: Versions) -> tuple[str, ...]:
             if versionid in trail:
                 ids = list(trail)
                 return tuple(ids[ids.index(versionid) :])
-        # What led to no circle once does not have to be walked again from another Version.
+        # A Version that does not lead to a cycle need not be visited again from other Versions.
         visited.update(trail)
     return ()
 
@@ -183,13 +195,13 @@ def _reroot_orphans(versions: Versions, open: Collection[str] | None) -> None:
 
 
 def _assign_to_newest(versions: Versions, inner: Collection[str]) -> None:
-    # By id, and not as the request has them: JSON objects have no order that a client could rely on.
+    # Sorted by id, because JSON objects have no order that clients can rely on.
     pending = sorted((v for v in versions.values() if v.ancestorid is None), key=_id_key)
     ancestors = {v.ancestorid for v in versions.values()}
     settled = {vid: v for vid, v in versions.items() if v.ancestorid is not None}
     last: VersionCopy | None = None
     for version in pending:
-        # One that others name as their ancestor cannot hang below these; all others can go anywhere.
+        # A Version that others name as their ancestor cannot be placed under these; all others can be placed anywhere.
         candidates = settled if version.id not in ancestors else _exclude_descendants(settled, version.id)
         if last is not None and last.id in candidates:
             version.ancestorid = last.id
@@ -200,9 +212,9 @@ def _assign_to_newest(versions: Versions, inner: Collection[str]) -> None:
 
 
 def _exclude_descendants(versions: Versions, ancestor: str) -> Versions:
-    """Return the Versions that do not lead up to ``ancestor``.
+    """Return the Versions that do not have ``ancestor`` among their ancestors.
 
-    Under any other one ``ancestor`` would close a circle.
+    Under any other Version, ``ancestor`` would form a cycle.
     """
     return {vid: v for vid, v in versions.items() if ancestor not in _list_ancestry(versions, v)}
 

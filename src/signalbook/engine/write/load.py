@@ -1,8 +1,9 @@
-"""The loader of a write: it reads from the store before the decision, and whenever the decision needs more.
+"""The loader of a write. It reads from the store before the decision, and whenever the decision needs more.
 
-Of a Resource with many Versions those are loaded that the write is about: their ancestors, neighbours and the newest
-ones. The decisions are those made with all Versions at hand (``lineage``): one that is left out keeps its ancestor, is
-not the newest and was found right when it was written. Where that cannot be said, all of them are loaded.
+Of a Resource with many Versions only those that the write can affect are loaded: the requested Versions, their
+ancestors, their neighbours and the newest ones. The decisions are the same as with all Versions loaded (see
+``lineage``), because a Version that is not loaded keeps its ancestor, is not the newest, and was valid when it was
+written. If this cannot be guaranteed, all Versions are loaded.
 """
 
 from __future__ import annotations
@@ -47,14 +48,17 @@ from signalbook.xid import ROOT, Kind, Xid
 IsPartial: TypeAlias = Callable[[Row, int], bool]
 
 MAX_WHOLE_VERSIONS: Final = 12
-"""Up to so many Versions are all loaded: finding the right ones takes longer."""
+"""Resources with up to this many Versions are loaded completely, because selecting Versions takes longer."""
 LARGE_GROUP_RESOURCES: Final = 1000
-"""Groups with more Resources are read in a query of their own."""
+"""Groups with more Resources than this are read in a separate query each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """Entities to delete from one collection, each with its part of the request, and everything under them."""
+    """Entities to delete from ``collection``, as ``rows``, and the rows of everything under them, as ``beneath``.
+
+    ``entries`` holds the part of the request for each entity, by id.
+    """
 
     collection: Xid
     entries: dict[str, JSONObject]
@@ -65,8 +69,9 @@ class Deletion:
 class WriteLoader:
     """Loads the data for one command, in a number of queries that does not depend on the number of entities.
 
-    ``load`` and ``load_deletion`` fill the tree; ``complete`` makes the decision and loads what it needs. Constraints
-    hold for ``everything``, even entities hidden from ``reader``. ``index`` finds schemas by name.
+    ``load`` and ``load_deletion`` fill the tree. ``complete`` runs the decision and loads what it needs. ``everything``
+    is an unrestricted reader for constraints that must also hold for entities hidden from ``reader``; None means that
+    nothing is hidden. ``index`` finds schemas by name.
     """
 
     def __init__(
@@ -79,7 +84,7 @@ class WriteLoader:
         self._tree: WorkingTree
 
     def load(self, command: Command, intent: Intent) -> WorkingTree:
-        """Load everything stored that ``intent`` can touch."""
+        """Load all stored entities that ``intent`` can change, and return them as a tree."""
         groups = [group.xid for group in intent.groups]
         resource_intents = {resource.xid: resource for resource in intent.list_resources()}
         tree = self._load_entities(groups, resource_intents, command)
@@ -93,9 +98,9 @@ class WriteLoader:
         return tree
 
     def load_deletion(self, command: Command) -> tuple[WorkingTree, Deletion]:
-        """Load the owners that a delete touches, and the rows to delete.
+        """Load the owners that a deletion changes and the rows to delete.
 
-        Raises ``not_found`` (R171), ``bad_request`` (R50).
+        Raises ``not_found`` (R171), ``bad_request`` (R50), and an error for deleting Versions of a cross reference.
         """
         collection = command.target if command.target.is_collection else command.target.parent
         owner = collection.owner
@@ -124,7 +129,10 @@ class WriteLoader:
         )
 
     def complete(self, steps: Steps[Result]) -> Result:
-        """Make the decision ``steps``; returns what it comes to, raises what it raises."""
+        """Run the decision ``steps`` and return its result.
+
+        Loads the data that the decision needs, and raises its errors.
+        """
         try:
             while True:
                 self._load_need(next(steps))
@@ -154,7 +162,8 @@ class WriteLoader:
         loaded, documents = self._context.stored.entities, self._context.documents
         rows = self._fetch(need.entities)
         if need.defaults:
-            # What a Resource shows is asked for next, as a rule: it comes along, in two queries for all of them.
+            # The Versions that Resources show are usually needed next, so load them now, in two queries for all
+            # Resources.
             rows |= self._fetch({row.xref for row in rows.values() if row.xref is not None} - loaded.keys())
             rows |= self._fetch({row.default_version for row in rows.values() if row.defaultversionid} - loaded.keys())
         contents = (row.document for row in rows.values()) if need.contents else ()
@@ -162,11 +171,11 @@ class WriteLoader:
             self._context.stored.names.load(load_named(self._index, self._reader, need.names))
         if digests := need.documents | documents.find_absent(contents):
             stored = self._reader.documents(digests)
-            # By name, so that one which the store has lost is an error here: a decision would go on asking for it.
+            # A document that the store has lost raises KeyError here. Otherwise the decision would request it forever.
             documents.loaded |= {name: stored[name] for name in digests}
 
     def _fetch(self, xids: Collection[Xid]) -> dict[Xid, Row]:
-        """Load these entities. Known from then on are those that exist and those that do not."""
+        """Load these entities and return their rows. Missing entities are remembered as missing."""
         rows = self._reader.get_many(xids) if xids else {}
         self._context.stored.entities.update({xid: rows.get(xid) for xid in xids})
         return rows
@@ -180,7 +189,9 @@ class WriteLoader:
             self._context.stored.other_resources.setdefault(copy.xid.owner, []).append(copy)
 
     def _load_message_ids(self, need: MessageIds) -> None:
-        """Load message ids: of small Groups in one query, of each large one in its own, and not all of them."""
+        """Load message ids: those of all small Groups in one query, and of each large Group up to the limit in its own
+        query.
+        """
         sizes: Counter[int] = Counter()
         for (key, _), count in self._reader.counts([group.key for group in need.groups]).items():
             sizes[key] += count
@@ -193,15 +204,17 @@ class WriteLoader:
                 self._context.stored.messages.setdefault(xids[row.parent], []).append(row.xid)
 
     def _load_references(self) -> None:
-        """Load the cross references made in the tree, the stored ones of Groups that changed in it (their Resources are
-        loaded already), and the stored ones to Resources that changed or now exist.
+        """Load cross references that this write can affect, and the Groups and Resources at both ends.
+
+        These are the references in the tree, the references of other Resources in changed Groups (loaded already), and
+        stored references to Resources in the tree.
         """
         tree, stored = self._tree, self._context.stored
-        # In the order of the request, not of the keys: the first error found is the one that is answered with.
+        # In the order of the request, not of the keys, because the first error found is the one in the response.
         other_resources = [copy for group in tree.groups for copy in stored.other_resources.get(group, ())]
         targets = {copy.xid: copy.xref for copy in other_resources if copy.xref is not None}
         targets |= {xid: copy.xref for xid, copy in tree.resources.items() if copy.xref is not None}
-        # What a Resource in the tree refers to is known from the tree; its stored xref may be a thing of the past.
+        # The reference of a Resource in the tree is taken from the tree, because its stored xref may be outdated.
         for row in self._everything.referrers([xid for xid, copy in tree.resources.items() if copy.xref is None]):
             if row.xref is not None and row.xid not in tree.resources:
                 targets[row.xid] = row.xref
@@ -215,8 +228,8 @@ class WriteLoader:
     def _load_neighbours(self, resource: ResourceCopy, mode: str) -> None:
         changed = [version for version in resource.versions.values() if _is_changed(version, mode)]
         removed = list(resource.removed.values())
-        # Two that move have each other as neighbours, and in manual mode one that moves takes others along: such writes
-        # are rare, and all Versions are loaded for them.
+        # Two Versions that move can be each other's neighbours, and in manual mode a Version that moves takes
+        # descendants along. Such writes are rare, so all Versions are loaded for them.
         if len(changed) + len(removed) > 1 or (mode not in ORDERED and any(version.before for version in changed)):
             self._load_all(resource)
         elif mode in ORDERED:
@@ -237,7 +250,7 @@ class WriteLoader:
 
         self._tree = tree = load_entities(self._reader, groups, resources, is_partial)
         self._context.stored.written, self._context.stored.owners = tree.resources, tree.groups
-        # Should a reference be taken away, the epoch of what it showed must not be seen to fall (R269).
+        # If a reference is removed, the visible epoch must not decrease, so the epoch of the target is needed (R269).
         referring = [copy for copy in tree.resources.values() if copy.xref is not None]
         targets = self._reader.get_many({copy.xref for copy in referring if copy.xref is not None}) if referring else {}
         for copy in referring:
@@ -246,7 +259,7 @@ class WriteLoader:
         return tree
 
     def _load_versions(self, resource: ResourceCopy, ids: Iterable[str]) -> None:
-        """Load the Versions with these ids in a partial Resource, as far as they exist."""
+        """Load the existing Versions with these ids into a partially loaded Resource."""
         missing = {
             versionid for versionid in ids if versionid not in resource.versions and versionid not in resource.removed
         }
@@ -256,41 +269,42 @@ class WriteLoader:
 
     def _load_all(self, resource: ResourceCopy) -> None:
         resource.add(_make_copies(self._reader.children([resource.key], "versions")))
-        # Nothing is left out now: every ancestor may be set anew, and is here to be looked at.
+        # All Versions are loaded now, so every ancestor can be set and checked.
         resource.stored_count, resource.open, resource.inner = None, None, ()
         resource.arrange()
 
     def _load_named(self, resource: ResourceCopy, intent: ResourceIntent) -> None:
-        """Load the Versions that a request names or numbers, and those that are, or may become, the default one."""
+        """Load the Versions that a request names or numbers, and those that are or may become the default Version."""
         generated = str(resource.versioncounter + 1)
         versionids = [version.id or generated for version in intent.versions]
         versionids += _list_default_candidates(resource, self._context, (intent.meta or {}).get("defaultversionid"))
-        self._load_versions(resource, versionids)  # one query, whatever the request names
+        self._load_versions(resource, versionids)  # one query for all ids
         if any(version.id is None for version in intent.versions) and generated in resource.versions:
-            self._load_all(resource)  # a client numbers them: the next numbers may be taken as well
+            self._load_all(resource)  # clients choose numbers too, so the next numbers may be in use
 
     def _load_in_order(
         self, resource: ResourceCopy, changed: list[VersionCopy], removed: list[VersionCopy], mode: str
     ) -> None:
-        """Load the neighbours, in one order, of what moves: at the old and new place, and one after each of them."""
+        """Load, in an ordered mode, the neighbours of Versions that move, at their old and new positions."""
         moving = {version.id for version in (*changed, *removed)}
         resource.open = {version.id for version in changed}
         positions = [(rank(version, mode), version.id) for version in changed]
         stored = [(version.before, version.id) for version in (*changed, *removed)]
         positions += [(row.rank, name) for row, name in stored if row is not None and row.rank is not None]
         for position in positions:
-            # Two on each side: the nearest one may be the Version that moves.
+            # Read two Versions on each side, because the nearest one may be the Version that moves.
             sides = (_make_copies(rows) for rows in self._reader.neighbours(resource.key, *position, 2))
             before, behind = ([version for version in side if version.id not in moving] for side in sides)
             resource.add((*before[:1], *behind[:1]))
-            # Its ancestor is the one before it: that is another one when something comes, or goes, in between.
+            # The ancestor of a Version is the one before it, so it changes when a Version is inserted or removed in
+            # between.
             resource.open |= {version.id for version in behind[:1]}
-        # Of the two newest one is the newest, whatever becomes of a single Version.
+        # Whatever happens to a single Version, one of the two newest stored ones stays the newest stored one.
         resource.add(_make_copies(self._reader.newest(resource.key, 2)))
 
     def _load_leaves(self, resource: ResourceCopy, changed: list[VersionCopy], removed: list[VersionCopy]) -> None:
-        """Load the Versions that may gain or lose an ancestor in manual mode: leaves, and children of
-        removed Versions.
+        """Load, in manual mode, the Versions that may gain or lose an ancestor: leaves, and children of removed
+        Versions.
         """
         self._load_versions(resource, [v.ancestorid for v in (*changed, *removed) if v.ancestorid is not None])
         orphans = _make_copies(self._reader.derived(resource.key, [version.id for version in removed]))
@@ -301,7 +315,7 @@ class WriteLoader:
         leaves = {leaf.id for leaf in newest}
         nothing_to_ask = all(version.before is None or version.id in leaves for version in loaded)
         resource.inner = () if nothing_to_ask else self._find_ancestors(loaded)
-        # In a single row of Versions there is no second leaf, and looking for it would pass by all of them.
+        # In a linear history there is no second leaf, and searching for it would read all Versions.
         leaf_position = _find_sure_leaf(resource, changed, removed)
         if any(_may_displace(version, newest) for version in (*changed, *removed)) and any(
             _is_after(leaf, leaf_position) for leaf in newest
@@ -309,24 +323,24 @@ class WriteLoader:
             resource.add(_make_copies(self._reader.leaves(resource.key, 2, above=leaf_position)))
 
     def _find_ancestors(self, versions: Iterable[VersionCopy]) -> set[str]:
-        """Return the ids of those ``versions`` that a stored one, not among them, has as its ancestor."""
+        """Return the ids of those ``versions`` that are the ancestor of a stored Version outside ``versions``."""
         ids = {version.before.key: version.id for version in versions if version.before is not None}
         return {ids[key] for key in self._reader.ancestors(ids)}
 
     def _list_deleted(self, parent: WorkingCopy, command: Command) -> Iterator[Row]:
-        """Yield the stored entities to delete; unknown ids are skipped (R169)."""
+        """Yield the stored entities to delete. Ids that do not exist are skipped (R169)."""
         target = command.target
         if target.is_collection:
             ids = None if command.body is None else list(require_object(command.body, target, "the body"))
             rows = self._reader.children([parent.key], target.parts[-1], ids=ids)
             yield from (row for row in rows if ids is None or row.xid.id in ids)
         else:
-            # The store compares ids without regard to case, a delete does not.
+            # The store compares ids without regard to case, but a deletion must match the case.
             rows = self._reader.children([parent.key], target.parts[-2], ids=[target.id])
             yield from (row for row in rows if row.xid == target)
 
     def _list_beneath(self, rows: Collection[Row]) -> Iterator[Row]:
-        """Yield everything under Groups or Resources, level by level."""
+        """Yield the rows of everything under the Groups or Resources ``rows``, level by level."""
         owners = [row.key for row in rows if row.xid.kind is not Kind.VERSION]
         below = list(self._reader.children(owners)) if owners else []
         yield from below
@@ -338,7 +352,10 @@ class WriteLoader:
 def load_entities(
     reader: Reader, groups: Collection[Xid], resources: Collection[Xid], is_partial: IsPartial | None = None
 ) -> WorkingTree:
-    """Load the Registry, these Groups, and these Resources with their Versions, as far as they exist."""
+    """Load the Registry, these Groups, and these Resources with their Versions. Missing entities are left out.
+
+    For ``is_partial`` see ``load_versions``.
+    """
     rows = reader.get_many({ROOT, *groups, *resources})
     tree = WorkingTree(registry=OwnerCopy.from_row(rows[ROOT]))
     tree.groups = {xid: OwnerCopy.from_row(rows[xid]) for xid in groups if xid in rows}
@@ -348,9 +365,13 @@ def load_entities(
 
 
 def load_versions(reader: Reader, resources: Collection[ResourceCopy], is_partial: IsPartial | None = None) -> None:
-    """Give each stored Resource its Versions, in one query, except those that need only some (``is_partial``)."""
+    """Load the Versions of each stored Resource in one query, except for Resources for which ``is_partial`` returns
+    True.
+
+    ``is_partial`` gets the Resource's row and its number of Versions. None loads all Versions.
+    """
     by_key = {copy.key: copy for copy in resources if copy.before is not None and copy.xref is None}
-    # Counting first is one more query: it spares those with thousands of Versions the reading of them all.
+    # Counting first costs one query, but avoids reading thousands of Versions.
     counts = reader.counts(by_key) if is_partial and by_key else {}
     for (key, _), count in counts.items():
         row = by_key[key].before
@@ -363,8 +384,9 @@ def load_versions(reader: Reader, resources: Collection[ResourceCopy], is_partia
 def _is_partial(row: Row, count: int, command: Command, context: Context) -> bool:
     """Return True if a write to a Resource with ``count`` stored Versions needs only some of them.
 
-    The write must be about that Resource alone, and its Versions in order by the current rules. Whatever counts or
-    compares all of them needs all; an unchanged rule about neighbours does not (``compatibility``).
+    The write must be about this Resource alone, and its Versions must already be ordered by the current version mode.
+    Limits on the number of Versions and rules that compare all of them need all Versions; an unchanged rule that
+    compares neighbours does not (see ``compatibility``).
     """
     target = command.target
     if target.kind not in ONE_RESOURCE:
@@ -378,10 +400,10 @@ def _is_partial(row: Row, count: int, command: Command, context: Context) -> boo
     return (
         count > MAX_WHOLE_VERSIONS
         and row.settled == resource_type.versionmode
-        and meta.get("xref") is None  # all Versions go when the Resource becomes a reference
+        and meta.get("xref") is None  # a cross reference has no Versions, so all are removed
         and not (
             resource_type.singleversionroot and resource_type.versionmode not in ORDERED
-        )  # those have one root anyway
+        )  # in an ordered mode there is always one root
         and not (resource_type.maxversions and count >= resource_type.maxversions)
         and not (compared and (meta_in_body is not None or is_transitive(rule)))
     )
@@ -392,7 +414,7 @@ def _types_of(xid: Xid) -> tuple[str, str]:
 
 
 def _list_default_candidates(resource: ResourceCopy, context: Context, requested: object = None) -> list[str]:
-    """Return the ids of Versions that are, or may become, the default one."""
+    """Return the ids of Versions that are or may become the default Version. ``requested`` is the id in the request."""
     names = (resource.defaultversionid, requested, context.flags.setdefaultversionid)
     return [name for name in names if isinstance(name, str)]
 
@@ -402,30 +424,40 @@ def _make_copies(rows: Iterable[Row]) -> list[VersionCopy]:
 
 
 def _is_changed(version: VersionCopy, mode: str) -> bool:
-    """Return True if the Version is new, or may have moved."""
+    """Return True if the Version is new or its position or ancestor changed."""
     before = version.before
     return before is None or before.rank != rank(version, mode) or before.ancestorid != version.ancestorid
 
 
 def _may_displace(version: VersionCopy, newest: list[VersionCopy]) -> bool:
-    """Return True if ``version`` may replace the newest stored leaf, or make it no leaf."""
+    """Return True if ``version`` may replace the newest stored leaf, or become its child so that it is no leaf any
+    more.
+    """
     return any(leaf.id == version.id or version.ancestorid in (leaf.id, None) for leaf in newest)
 
 
 def _is_after(leaf: VersionCopy, position: tuple[str, str]) -> bool:
-    """Return True if a stored leaf is after this place. If the newest one is not, none is."""
+    """Return True if the stored ``leaf`` comes after ``position``.
+
+    If this is False for the newest leaf, no leaf does.
+    """
     return (leaf.rank or "", leaf.id.casefold()) > (position[0], position[1].casefold())
 
 
 def _find_sure_leaf(resource: ResourceCopy, changed: list[VersionCopy], removed: list[VersionCopy]) -> tuple[str, str]:
-    """Return the place of a Version that will be a leaf: none that comes before it is the newest."""
+    """Return the position of a Version that will certainly be a leaf, so that no Version before it can
+    be the newest.
+    """
     above = [resource.versions.get(version.ancestorid or "") for version in removed]
     remaining = [version for version in above if version is not None and version.id not in resource.inner]
     return max(((rank(version, "manual"), version.id) for version in (*changed, *remaining)), default=("", ""))
 
 
 def _read_deletion_entries(command: Command) -> dict[str, JSONObject]:
-    """Return the request for each entity to delete. The ``epoch`` flag becomes an entry of a map (R179)."""
+    """Return the part of the request for each entity to delete, by id.
+
+    The ``epoch`` flag becomes such an entry (R179).
+    """
     if command.target.is_collection:
         body = {} if command.body is None else command.body
         return {

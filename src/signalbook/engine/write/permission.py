@@ -1,4 +1,4 @@
-"""The permission check of a write: before it, of everything it names, and after it, of everything it changed."""
+"""The permission check of a write: of everything it names before the write, and of everything it changed after it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ _CHECKED_ENTITIES = (EventEntity.REGISTRY, EventEntity.GROUP, EventEntity.RESOUR
 
 
 class WritePermission:
-    """Checks whether ``access`` allows a write. A ``trial``, which is undone, may write everything readable.
+    """Checks whether ``access`` allows a write.
 
-    All methods raise ``Forbidden``. They check for existing entities only after one of creating and updating is known
-    to be allowed, so that a refusal reveals nothing.
+    A ``trial`` is rolled back, so it may write everything that can be read. All methods raise ``Forbidden``. Whether an
+    entity exists is checked only after creating or updating it is known to be allowed, so that an error does not reveal
+    its existence.
     """
 
     def __init__(self, access: Access, *, trial: bool = False) -> None:
@@ -34,31 +35,37 @@ class WritePermission:
         self._trial = trial
 
     def check_configuration(self) -> None:
-        """Check that model and capabilities may be changed, or tried, because compliance errors name all entities."""
+        """Check that model and capabilities may be changed.
+
+        This applies to trials too, because errors can name all entities.
+        """
         self._access.require(Action.CONFIGURE, ROOT)
 
     def check_deletion(self, command: Command) -> None:
-        """Check that everything the command names may be deleted, with all that can be under it."""
+        """Check that everything the command names may be deleted, including everything that can be under it."""
         deleted = list(_list_deleted(command))
-        # A body that names nothing, or is wrong, is answered only to who could have named something.
+        # An empty or wrong body gets its normal response only if the caller may delete something here.
         if not deleted and not self._access.allows_somewhere(Action.DELETE, command.target):
             raise Forbidden(Action.DELETE, command.target)
         for xid in deleted:
             self._access.require(Action.DELETE, xid if xid.kind in _GROUP_KINDS else xid.resource)
 
     def check_intent(self, intent: Intent) -> None:
-        """Check that everything the write names may be created or updated."""
+        """Check that everything the write names may be created or updated.
+
+        The changes are checked again after the write.
+        """
         if self._access.unrestricted:
             return
         for xid, body in _list_named(intent):
-            # Where it leads to is found out later; here it counts that one of them is allowed.
+            # Which of the two it is, is not known yet; one of them must be allowed.
             if not self._access.may(Action.CREATE, xid):
                 self._require(Action.UPDATE, xid, _explain_attributes(xid, body, intent))
 
     def check_changes(self, intent: Intent, changes: Iterable[Change]) -> None:
-        """Check that everything the write did, creating or updating, is allowed.
+        """Check that everything the write created or updated is allowed.
 
-        A change of an owner because of its members is not an update of it.
+        A change of an owner that is only caused by its members is not an update of the owner.
         """
         if self._access.unrestricted:
             return
@@ -77,10 +84,11 @@ class WritePermission:
                 self._require(Action.UPDATE, resource.xid)
 
     def check_subjects(self, tree: WorkingTree) -> None:
-        """Check the rights of the subjects that schemas have the names of, where these are not the schemas' ids.
+        """Check the rights on subjects of schemas whose subject name differs from the id of the schema.
 
-        A Version names its subject in an attribute if the name cannot be the id of the schema. Whoever may write the
-        schema by its id has no right to the name yet. The default Version gives the schema its subject.
+        A Version stores the name of its subject in an attribute if the name cannot be an id. The right to write the
+        schema by its id does not include the right to this name. The default Version determines the subject of the
+        schema.
         """
         if self._access.unrestricted:
             return
@@ -92,12 +100,12 @@ class WritePermission:
                 before = {} if version.before is None else version.before.attributes
                 for attributes in (before, version.attributes) if version.changed or version.id in defaults else ():
                     self._require_subject(action, schema.xid, attributes)
-            # A write also removes Versions that are more than the model allows.
+            # A write also removes Versions beyond the number that the model allows.
             for version in schema.removed.values():
                 self._require_subject(action, schema.xid, version.attributes)
 
     def check_deleted_subjects(self, tree: WorkingTree) -> None:
-        """Check the right to delete the subjects of all Versions that a DELETE removes (see ``check_subjects``)."""
+        """Check the right to delete the subjects of all Versions that a deletion removes (see ``check_subjects``)."""
         if self._access.unrestricted:
             return
         removed = (version for schema in tree.resources.values() for version in schema.removed.values())
@@ -126,14 +134,14 @@ def _list_deleted(command: Command) -> Iterator[Xid]:
     if not target.is_collection or target.kind is Kind.VERSIONS or command.body is None:
         yield target
     elif isinstance(command.body, dict):
-        # Ids that are none are refused when the request is read; a part of a path more would change nothing here.
+        # Invalid ids are rejected when the request is read, and an additional path part would not change this check.
         yield from (target / name for name in command.body)
 
 
 def _list_named(intent: Intent) -> Iterator[tuple[Xid, JSONObject | None]]:
-    """Yield what the write names, with the attributes of a Registry or Group that it sends.
+    """Yield the xids that the write names, with the body if it updates the Registry or a Group itself.
 
-    A body with only maps of Groups or Resources names only those.
+    A body that contains only maps of Groups or Resources names only the entities in these maps.
     """
     if _has_own_update(intent.body, intent.mode, intent.groups):
         yield ROOT, intent.body
@@ -144,7 +152,10 @@ def _list_named(intent: Intent) -> Iterator[tuple[Xid, JSONObject | None]]:
 
 
 def _explain_attributes(xid: Xid, body: JSONObject | None, intent: Intent) -> str:
-    """Return why a document of something under ``xid`` updates ``xid``, too, and how to avoid that."""
+    """Return the reason why a write of entities under ``xid`` also updates ``xid``, and how to avoid it.
+
+    Empty if it does not.
+    """
     beneath = intent.groups if xid == ROOT else any(group.resources for group in intent.groups if group.xid == xid)
     if not body or not beneath:
         return ""
@@ -154,15 +165,15 @@ def _explain_attributes(xid: Xid, body: JSONObject | None, intent: Intent) -> st
 
 
 def _has_own_update(body: JSONObject | None, mode: WriteMode, members: Collection[object]) -> bool:
-    # Nothing at all is an update, too, or makes a Group.
+    # An empty body is an update too, or it creates a Group.
     return bool(body) or (body is not None and mode is WriteMode.REPLACE) or not members
 
 
 def list_actions(changes: Iterable[Change]) -> Iterator[tuple[Action, str]]:
-    """Yield the actions of the policy that changes amount to, each with its xid.
+    """Yield the policy actions that ``changes`` require, each with its xid.
 
-    A new Version is an update of its Resource, unless the Resource is new as well. A changed number of members is not
-    an update of the owner.
+    A new Version is an update of its Resource, unless the Resource is new too. A changed number of members is not an
+    update of the owner.
     """
     created = set()
     for change in changes:

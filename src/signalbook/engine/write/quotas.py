@@ -1,4 +1,4 @@
-"""Quotas of Groups (Resources, Versions, bytes of documents), and the maximum size of an entity."""
+"""Quotas of Groups (Resources, Versions, bytes of documents) and the maximum size of an entity."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ from signalbook.values import dump_json
 from signalbook.xid import ROOT, Xid
 
 _Claim: TypeAlias = tuple[Xid, int, str, int, str]
-"""A Group that grew, how much it has now of what, how much it may have, and the setting that says so."""
+"""A Group that grew: its xid, the new amount, the name of the quantity, the limit, and the setting that states the
+limit.
+"""
 _RESOURCES_LABEL: Final = "Resources"
 _BYTES_LABEL: Final = "bytes of documents"
 
 
 class QuotaExceeded(RegistryError):
-    """A write that gives a Group more than it may have."""
+    """The error for a write that would exceed the quota of a Group."""
 
 
 def check_sizes(tree: WorkingTree, limit: int) -> None:
-    """Raise ``bad_request`` if what changes would have attributes of more than ``limit`` bytes, without its document.
+    """Raise ``bad_request`` if a changed entity would have more than ``limit`` bytes of attributes, without its
+    document.
 
-    Who reads an entity, or changes anything in it, has all of its attributes in memory: a single one of 50 MB would
-    hold up everybody each time.
+    Every read or change of an entity loads all of its attributes, so an entity of 50 MB would delay all clients each
+    time. An entity that was larger before may shrink.
     """
     resources = tree.resources.values()
     versions = (version for resource in resources for version in resource.versions.values())
@@ -41,7 +44,7 @@ def check_sizes(tree: WorkingTree, limit: int) -> None:
         before = {} if copy.before is None else copy.before.attributes
         if copy.attributes == before or (size := len(dump_json(copy.attributes))) <= limit:
             continue
-        # One that was larger already may lose some.
+        # An entity that was larger before may shrink.
         if size > len(dump_json(before)):
             detail = f'the attributes of "{copy.xid}" take more than {limit} bytes (setting max_entity_bytes)'
             raise RegistryError("bad_request", subject=str(copy.xid), error_detail=detail)
@@ -49,7 +52,7 @@ def check_sizes(tree: WorkingTree, limit: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectUsage:
-    """The usage of a schema group beyond its entities: settings of its subjects and softly deleted versions."""
+    """The usage of a schema group in addition to its entities: settings of its subjects and softly deleted versions."""
 
     settings: int
     versions: int
@@ -60,23 +63,23 @@ _NO_USAGE: Final = SubjectUsage(settings=0, versions=0, bytes=0)
 
 
 def check_quotas(tree: WorkingTree, transaction: WriteTransaction, settings: Settings) -> None:
-    """Raise ``QuotaExceeded`` if what was written gave a Group more of anything, and it has more than it may now.
+    """Raise ``QuotaExceeded`` if a write increased a quantity of a Group that now exceeds its limit.
 
-    The numbers of entities are those that the store keeps: none is counted here. What the Confluent-compatible API
-    keeps beside them is counted. A Group that had more already may lose some, and may not gain any.
+    Numbers of entities are taken from the store without counting. Data of the Confluent-compatible API is counted. A
+    Group that exceeded a limit before may shrink but not grow.
     """
     for claim in _list_claims(tree, transaction, settings):
         _check_claim(claim)
 
 
 def check_subject_quotas(group: Xid, transaction: WriteTransaction, settings: Settings, *, is_new: bool) -> None:
-    """Raise ``QuotaExceeded`` if a setting that was written gives its Group more than it may have.
+    """Raise ``QuotaExceeded`` if a written Confluent setting makes its Group exceed a limit. The Group need not exist.
 
-    Settings count as Resources, if they are new, and by their bytes. The Group need not exist.
+    A setting counts with its bytes, and as a Resource if ``is_new``.
     """
     if not (settings.max_group_resources or settings.max_group_bytes):
         return
-    # A setting may name the Group in another case.
+    # A setting may name the Group in other case.
     writer = transaction.entities
     root = writer.get(ROOT)
     rows = () if root is None else writer.children((root.key,), GROUPS, ids=(group.group_id.lower(),))
@@ -96,7 +99,7 @@ def check_subject_quotas(group: Xid, transaction: WriteTransaction, settings: Se
 def _check_claim(claim: _Claim) -> None:
     group, has, label, limit, setting = claim
     if has > limit:
-        # Not how much it would have: some of that may be hidden.
+        # The new amount is not stated, because part of it may be hidden from the caller.
         detail = f'"{group}" would exceed its limit of {limit} {label} (setting {setting})'
         raise QuotaExceeded("bad_request", subject=str(group), error_detail=detail)
 
@@ -118,7 +121,10 @@ def _list_claims(tree: WorkingTree, transaction: WriteTransaction, settings: Set
 
 
 def _count_subject_usage(group: Xid, transaction: WriteTransaction, settings: Settings) -> SubjectUsage:
-    """Count the Confluent settings and softly deleted versions of a Group. The time grows with their number."""
+    """Return the number of Confluent settings and softly deleted versions of a Group.
+
+    The time grows with their number.
+    """
     if group.group_type != GROUPS:
         return _NO_USAGE
     ids = transaction.confluent
@@ -131,7 +137,7 @@ def _count_subject_usage(group: Xid, transaction: WriteTransaction, settings: Se
 
 
 def _count_resources(tree: WorkingTree, reader: EntityWriter) -> dict[Xid, int]:
-    """Return the number of Resources of all types in Groups that got new ones."""
+    """Return the number of Resources of all types in each Group that gained a Resource."""
     grown = {xid.owner for xid, copy in tree.resources.items() if copy.before is None}
     groups = {row.key: xid for xid, row in reader.get_many(grown).items()}
     total = dict.fromkeys(groups.values(), 0)

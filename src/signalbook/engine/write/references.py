@@ -1,4 +1,4 @@
-"""Schema documents with what they refer to: loaded one reference at a time, judged in the turn of a write or later."""
+"""Schema documents and the documents that they refer to: loaded one reference at a time and checked now or later."""
 
 from __future__ import annotations
 
@@ -16,24 +16,28 @@ from signalbook.formats.compatibility import SchemaText
 from signalbook.xid import Xid
 
 _MAX_SEARCHED_BYTES: Final = 1 << 14
-"""Bytes of the longest document that is looked through for references: in larger ones they show while they are read."""
+"""The maximum size of a document that is searched for references in advance.
+
+Larger ones show them when they are parsed.
+"""
 _STRING: Final = re.compile(rb"""["']([^"'\\\s]{1,1000})["']""")
 _MIN_SLASHES: Final = 3
-"""At least so many are in an xid of a Resource."""
+"""The minimum number of slashes in the xid of a Resource."""
 Item = TypeVar("Item")
 
 
 def load_documents(names: Iterable[str | None], context: Context) -> Steps[None]:
-    """Load the documents with these digests, as far as they are stored."""
+    """Load the stored documents with the digests ``names``, as far as they are not loaded yet."""
     absent = context.documents.find_absent(names)
     if absent:
         yield Lookup(documents=frozenset(absent))
 
 
 def find_mentioned(names: Iterable[str | None], context: Context) -> frozenset[Xid]:
-    """Return the Resources and Versions that documents mention by xid or URL, without known ones.
+    """Return the Resources and Versions that documents mention by xid or URL and that are not loaded yet.
 
-    This guesses what is worth loading: only the format knows what a schema refers to.
+    The caller can load them in advance. This is a guess, because only the format knows to which schemas a schema
+    refers.
     """
     xids: dict[Xid, None] = {}
     loaded, written = context.stored.entities, context.stored.written
@@ -52,9 +56,9 @@ def find_mentioned(names: Iterable[str | None], context: Context) -> frozenset[X
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult(Generic[Item]):
-    """The result of checking documents, and the referenced documents it depends on.
+    """The result of checking documents, and the referenced documents it depends on, by URI.
 
-    ``error`` is the reason why there is no result.
+    ``error`` is the reason why there is no result, else None.
     """
 
     items: list[Item]
@@ -69,16 +73,18 @@ def check_with_references(
     judge: Callable[..., list[Item]],
     context: Context,
 ) -> Steps[CheckResult[Item] | None]:
-    """Return the result of ``judge`` on documents with their formats and references; None if that is for later.
+    """Return the result of ``judge`` for documents, given by digest and format. None if the check is postponed.
 
-    They refer as the schema ``xid`` does. References of a schema show while it is read, one at a time: everything
-    mentioned is loaded with the first of them. Each turn has more documents, and the result of the last turn counts.
+    References are resolved for the schema ``xid``. They become known one at a time while a schema is parsed, so the
+    check is repeated with more loaded documents until nothing is missing. ``key`` identifies the check (see
+    ``work.worked_out``).
     """
     before = set(context.documents.loaded)
     resolve = partial(context.resolve, xid)
     outcome: CheckResult[Item] | None = None
     while True:
-        # Even if it was worked out outside of the turn: what is referred to may have changed since then.
+        # Even a result computed in the background is checked here, because referenced documents may have changed since
+        # then.
         referred = {uri: resolve(uri) for uri in outcome.referred} if outcome is not None else {}
         contents = [(context.documents.read(document), name) for document, name in texts]
         missing = context.take_missing(contents=True)
@@ -120,6 +126,6 @@ def _check_texts(
 
 
 def read_text(content: bytes, format: str) -> bytes:
-    """Return ``extract_text`` of a document, and account for the work of reading it."""
+    """Return the result of ``extract_text`` for a document, and count the work of reading it."""
     work.spend(len(content))
     return extract_text(content, format)

@@ -1,4 +1,4 @@
-"""One Resource: the steps of core/spec.md "Resource Processing Algorithm" (R216), and its cross reference."""
+"""The write of one Resource: the steps of core/spec.md "Resource Processing Algorithm" (R216), and cross references."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DERIVED: Final = frozenset({"self", "shortself", "xid", "metaurl", "versionsurl
 
 
 def find_xref(resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Xid | None:
-    """Return the xref of this Resource after the request: set, kept or removed."""
+    """Return the xref that the Resource has after the request, or None. Raises ``malformed_xref``."""
     meta = intent.meta
     if meta is None or ("xref" not in meta and intent.mode is WriteMode.MERGE):
         return resource.xref
@@ -43,9 +43,10 @@ def find_xref(resource: ResourceCopy, intent: ResourceIntent, context: Context) 
 
 
 def refer(resource: ResourceCopy, intent: ResourceIntent, target: Xid, context: Context) -> None:
-    """Make (or leave) ``resource`` a reference to ``target``.
+    """Make ``resource`` a cross reference to ``target``, or keep it one.
 
-    Raises ``extra_xref_attribute`` (R263), ``bad_request`` (R266), ``bad_flag`` for the choice of a default Version.
+    Raises ``extra_xref_attribute`` (R263), ``bad_request`` (R266), and ``bad_flag`` if the request chooses a default
+    Version.
     """
     if context.flags.setdefaultversionid is not None:
         raise RegistryError("bad_flag", subject=str(resource.xid), flag="setdefaultversionid")
@@ -62,10 +63,10 @@ def refer(resource: ResourceCopy, intent: ResourceIntent, target: Xid, context: 
 
 
 def dissolve(resource: ResourceCopy) -> None:
-    """Take the reference away: nothing of the past returns but the creation time and a growing epoch (R269)."""
+    """Turn a cross reference into a normal Resource. Only its creation time is kept, and its epoch increases (R269)."""
     own_epoch = resource.before.epoch if resource.before else 0
     resource.xref = None
-    # Clients saw the target's epoch under this xid: one that fell would look like a stale answer to them.
+    # Clients saw the target's epoch at this xid. A lower epoch would look like an outdated response to them.
     resource.minimum_epoch = max(own_epoch, resource.target_epoch)
     resource.touched = True
 
@@ -109,9 +110,9 @@ def _check_bare(resource: ResourceCopy, intent: ResourceIntent) -> None:
 
 
 def write_resource(resource: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints, context: Context) -> bool:
-    """Do steps 1 and 2 of ``intent``, its Versions; return True if ``settle_resource`` has to follow.
+    """Do steps 1 and 2 for ``intent``: write its Versions. Returns True if ``settle_resource`` must follow.
 
-    Raises ``RegistryError``; single Versions report into ``context.problems``, so that the errors of all are reported.
+    Raises ``RegistryError``. Errors in single Versions are added to ``context.problems``, so that all are reported.
     """
     target = find_xref(resource, intent, context)
     if target is not None:
@@ -127,7 +128,7 @@ def write_resource(resource: ResourceCopy, intent: ResourceIntent, limits: Group
 def settle_resource(
     resource: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints, context: Context
 ) -> Steps[bool]:
-    """Do steps 3 to 8, after the Versions are written; return True if ``finish_resource`` has to follow."""
+    """Do steps 3 to 8 after the Versions are written. Returns True if ``finish_resource`` must follow."""
     count_before = context.problems.count
     resource_type = intent.type
     _settle_lineage(resource, resource_type)
@@ -140,8 +141,10 @@ def settle_resource(
 
 
 def finish_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
-    """Do steps 9 and 10, after all Resources of the request are written: their schemas may refer to each other."""
-    # Versions that are only loaded to be compared with are not among those that changed.
+    """Do steps 9 and 10 after all Resources of the request are written, because their schemas may refer
+    to each other.
+    """
+    # Computed first, because Versions that are loaded for comparison must not count as changed.
     changed = find_changed_schemas(resource, type, context)
     if resource.partial:
         yield Compared(resource=resource, changed=changed)
@@ -152,15 +155,15 @@ def finish_resource(resource: ResourceCopy, type: ResourceType, context: Context
     yield from check_compatibility(resource, type, context, changed)
     yield from check_replaced(resource, type, context)
     _prune(resource, type, context)
-    # Last of the checks: pruning may have made other Versions roots.
+    # This check comes last, because pruning may have made other Versions roots.
     check_roots(resource, type)
     _mark_settled(resource, type, moved=_touch_moved(resource, context))
 
 
 def resettle_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
-    """Do steps 3, 5, 6 and 9 for a Resource that no request names, because the model has changed (R242, R254).
+    """Do steps 3, 5, 6 and 9 for a stored Resource after a change of the model (R242, R254).
 
-    Reports into ``context.problems`` what the documents have against it.
+    Errors in its documents are added to ``context.problems``.
     """
     _settle_lineage(resource, type)
     settle_default(resource, type, keep_choice(resource, type), context)
@@ -171,25 +174,28 @@ def resettle_resource(resource: ResourceCopy, type: ResourceType, context: Conte
 
 
 def _write_versions(resource: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints, context: Context) -> None:
-    """Do steps 1 and 2: the ``versions`` map, then the Resource-level attributes of one Version."""
+    """Do steps 1 and 2: write the ``versions`` map, then the Version that the Resource-level attributes belong to."""
     own_version = _read_own_version(resource, intent)
     for version in (*intent.versions, *own_version):
         with context.problems:
             write_version(resource, version, intent, limits, context)
     for versionid in intent.remove:
         resource.remove(versionid)
-    # Meta counts as updated when Versions come or go, not when one of them changes.
+    # The meta counts as updated if Versions are added or removed, but not if a Version changes.
     if resource.removed or resource.created:
         resource.touch(context.now)  # R38
 
 
 def _read_own_version(resource: ResourceCopy, intent: ResourceIntent) -> tuple[VersionIntent, ...]:
-    """Return the write of the Resource-level attributes to the Version they belong to, if to any (R217-R222)."""
+    """Return the write of the Resource-level attributes to the Version that they belong to (R217-R222).
+
+    Empty if there is no such Version, or if the ``versions`` map contains it.
+    """
     attributes = intent.attributes
     if attributes is None:
         if resource.defaultversionid is not None or intent.versions:
             return ()
-        attributes = {}  # a write to the meta of a Resource yet to be (GAP 23)
+        attributes = {}  # a write to the meta creates the Resource (GAP 23)
     check_id(attributes, intent.type.singular, resource.xid.id, resource.xid)
     if resource.defaultversionid is not None:
         check_id(attributes, "version", resource.defaultversionid, resource.xid)
@@ -204,7 +210,7 @@ def _read_own_version(resource: ResourceCopy, intent: ResourceIntent) -> tuple[V
 
 
 def _choose_first_version(resource: ResourceCopy, attributes: JSONObject, intent: ResourceIntent) -> str | None:
-    """Return the id that a new Resource's own attributes name for their Version (R219, R220)."""
+    """Return the id of the first Version that a new Resource's own attributes state, or None (R219, R220)."""
     versionid = attributes.get("versionid")
     if versionid is None:
         versionid = (intent.meta or {}).get("defaultversionid")
@@ -217,7 +223,7 @@ def _choose_first_version(resource: ResourceCopy, attributes: JSONObject, intent
 
 
 def _settle_lineage(resource: ResourceCopy, type: ResourceType) -> None:
-    """Step 3. Raises ``unknown_id`` (R239) and ``ancestor_circular_reference`` (R240)."""
+    """Do step 3: assign ancestors. Raises ``unknown_id`` (R239) and ``ancestor_circular_reference`` (R240)."""
     processing = resource.versions
     if type.versionmode not in ORDERED:
         orphan = find_unknown_ancestor(processing, resource.removed, resource.open)
@@ -233,7 +239,9 @@ def _settle_lineage(resource: ResourceCopy, type: ResourceType) -> None:
 
 
 def _prune(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
-    """Step 10: delete the oldest Versions beyond ``maxversions`` (R93), and settle again what hung on them."""
+    """Do step 10: delete the oldest Versions beyond ``maxversions`` (R93), then update ancestors and the default
+    Version.
+    """
     if not type.maxversions or len(resource.versions) <= type.maxversions:
         return
     keep = None if type.maxversions == 1 else resource.defaultversionid
@@ -246,9 +254,9 @@ def _prune(resource: ResourceCopy, type: ResourceType, context: Context) -> None
 
 
 def _touch_moved(resource: ResourceCopy, context: Context) -> bool:
-    """Count Versions whose ancestor changed as updated (R241); return True if there is one.
+    """Count Versions whose ancestor changed as updated (R241). Returns True if there is at least one.
 
-    Last of all: in ``modifiedat`` mode the stamp must not feed back into the order it comes from.
+    This comes last, because in ``modifiedat`` mode the new timestamp must not change the order again.
     """
     moved = [v for v in resource.versions.values() if v.before is not None and v.before.ancestorid != v.ancestorid]
     for version in moved:
@@ -257,7 +265,10 @@ def _touch_moved(resource: ResourceCopy, context: Context) -> bool:
 
 
 def _mark_settled(resource: ResourceCopy, type: ResourceType, *, moved: bool) -> None:
-    """Store the rank of each Version and the mode. A later timestamp may have put the Versions out of order."""
+    """Store the rank of each Version and the mode that orders them.
+
+    If Versions moved in ``modifiedat`` mode, no mode is stored, because their new timestamps may contradict the order.
+    """
     for version in resource.versions.values():
         version.rank = rank(version, type.versionmode)
     resource.settled = None if moved and type.versionmode == "modifiedat" else type.versionmode

@@ -1,4 +1,4 @@
-"""The upkeep of the search index: changes are indexed with their write, and stored entities once, page by page."""
+"""The upkeep of the search index. Writes index their changes, and stored entities are indexed once, page by page."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from signalbook.values import JSONObject, digest, dump_json
 from signalbook.xid import Kind, Xid
 
 INDEX_VERSION: Final = 7
-"""The version of the index format: with another number the index is built again when a store is opened."""
+"""The version of the index format. If it differs from the stored one, the index is rebuilt when a store is opened."""
 _ROWS_PER_PAGE: Final = 500
 _DOCUMENTS_AT_ONCE: Final = 64
 _BYTES_PER_STEP: Final = 16
-"""Bytes that are read for names in the time of one step of work."""
+"""The number of bytes that can be searched for names in the time of one work unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentDescription:
-    """The content of a schema document: its ``members``, and its ``links`` to other documents."""
+    """The indexed content of a schema document: its ``members`` and its ``links`` to other documents."""
 
     members: Sequence[Member] = ()
     links: DocumentLinks = NO_DOCUMENT
@@ -51,7 +51,10 @@ _NO_DESCRIPTION: Final = DocumentDescription()
 
 
 def describe(tree: WorkingTree, documents: Documents) -> dict[Xid, DocumentDescription]:
-    """Look through the documents that a write brings, or leave that for later: see ``work.worked_out``."""
+    """Describe the new documents of a write, by the xid of their Version.
+
+    A document whose description takes too long now is left out: see ``work.worked_out``.
+    """
     return {
         version.xid: description
         for version in _list_versions(tree)
@@ -67,7 +70,10 @@ def index_tree(
     transaction: WriteTransaction,
     root: str,
 ) -> None:
-    """Index what ``tree`` changed of the ``rows`` that were written for it; ``root`` is the registry's URL."""
+    """Index the changed ones of the ``rows`` that were written for ``tree``. ``root`` is the registry's URL.
+
+    ``described`` are the descriptions of documents that are known already.
+    """
     flags: dict[Xid, int] = {}
     for batch in batched(rows, _ROWS_PER_PAGE):
         versions = [row for row in batch if row.xid.kind is Kind.VERSION and _has_changed(row, _find_before(row, tree))]
@@ -88,7 +94,7 @@ def index_tree(
 
 
 def _mark_versions(flags: Mapping[Xid, int], tree: WorkingTree, transaction: WriteTransaction) -> None:
-    """Give stored Versions other flags; those that are new have theirs."""
+    """Set the flags of stored Versions in the index. New Versions got their flags when they were indexed."""
     missing = []
     for xid, flag in flags.items():
         copy = tree.resources[xid.resource].versions.get(xid.id)
@@ -106,20 +112,20 @@ def _find_before(version: Row, tree: WorkingTree) -> Row | None:
 
 
 def _make_entry(row: Row, root: str) -> IndexEntry:
-    """Return the entry of a Group or a cross reference."""
+    """Return the index entry of a Group or a cross reference."""
     links = make_links(row, NO_DOCUMENT, root)
     return make_entry(row, (), current=True, deprecated=_is_deprecated(row), links=links)
 
 
 def _has_changed(row: Row, before: Row | None) -> bool:
-    """Return True if anything in the index entry of an entity changed."""
+    """Return True if anything that the index entry contains has changed."""
     return before is None or row.attributes != before.attributes or row.document != before.document
 
 
 def _index_resource(row: Row, before: Row | None, transaction: WriteTransaction, root: str) -> dict[Xid, int]:
-    """Index a cross reference; for other Resources only the Versions are indexed.
+    """Index a cross reference. Other Resources have no index entry; their Versions have.
 
-    Returns the flags of those Versions that are shown by default no longer, or from now on.
+    Returns the new flags of Versions that become or stop being the default Version.
     """
     if row.xref is not None:
         transaction.index.put(_make_entry(row, root))
@@ -144,7 +150,7 @@ def _make_version_entry(
 def _load_unchanged(
     versions: Iterable[Row], tree: WorkingTree, transaction: WriteTransaction
 ) -> dict[Xid, DocumentDescription]:
-    """Return the indexed documents that stay: they are not read again."""
+    """Return the descriptions of unchanged documents from the index, so that these are not read again."""
     xids = {
         row.key: row.xid for row in versions if (before := _find_before(row, tree)) and _is_same_document(row, before)
     }
@@ -168,7 +174,7 @@ def _load_unchanged(
 
 
 def _read_document_links(links: Iterable[Link]) -> DocumentLinks:
-    """Return what a document has to do with others, by the links of the entity that has it."""
+    """Return the links of a document, taken from the indexed links of its entity."""
     by_kind: dict[str, list[str]] = defaultdict(list)
     for link in links:
         by_kind[link.kind].append(link.target)
@@ -177,7 +183,7 @@ def _read_document_links(links: Iterable[Link]) -> DocumentLinks:
 
 
 def _is_complete(texts: Sequence[Text]) -> bool:
-    """Return True if no text was left out for lack of room."""
+    """Return True if no text was left out because of the size limit."""
     return sum(len(text.path) + len(text.text) for text in texts) <= MAX_TEXT_CHARS - MAX_PATH_AND_TEXT_CHARS
 
 
@@ -206,9 +212,9 @@ def _has_new_document(version: VersionCopy) -> bool:
 
 
 def describe_stored(versions: Sequence[Row], transaction: WriteTransaction) -> dict[Xid, DocumentDescription]:
-    """Describe the stored documents of Versions."""
+    """Describe the stored documents of Versions, by xid."""
     descriptions: dict[Xid, DocumentDescription] = {}
-    # A few at a time: documents may be large.
+    # A few at a time, because documents may be large.
     for batch in batched(versions, _DOCUMENTS_AT_ONCE):
         contents = transaction.entities.documents({row.document for row in batch if row.document})
         descriptions |= {
@@ -223,7 +229,7 @@ def _describe_document(
     form = attributes.get("format") or attributes.get("dataschemaformat")
     content = contents.get(document, b"") if document else _read_inline_document(attributes)
     if not isinstance(form, str) or not content:
-        # A document that is not at hand has to be read first.
+        # A document that is not loaded must be read first, so there is no description yet.
         return None if document and document not in contents else _NO_DESCRIPTION
 
     check = (document, form) if document else ("dataschema", content, form)
@@ -240,7 +246,7 @@ def _describe_document(
         return DocumentDescription(list_members(text, form), links)
 
     name = document or digest(content)
-    # Names of other documents follow from the check of this one: until it is done, that is a part of this work.
+    # The names of other documents are found by the check of this document. Until it is done, it is part of this work.
     size = len(content) if work.known_result(check) is None else len(content) // _BYTES_PER_STEP
     return work.worked_out(("described", name, form), describe_content, size=size)
 
@@ -250,7 +256,7 @@ def _read_inline(attributes: JSONObject) -> tuple[object, ...]:
 
 
 def _read_inline_document(attributes: JSONObject) -> bytes:
-    """Return the schema of a message that is in its definition."""
+    """Return the schema that a message has in its attributes, as bytes. Empty if there is none."""
     schema = attributes.get("dataschema")
     if isinstance(schema, str):
         return schema.encode("utf-8", "surrogatepass")
@@ -258,17 +264,18 @@ def _read_inline_document(attributes: JSONObject) -> bytes:
 
 
 def is_complete(state: Mapping[str, int]) -> bool:
-    """Return True if the index is complete."""
+    """Return True if the index state says that all stored entities are indexed in the current format."""
     return state.get("made") == INDEX_VERSION and state.get("position", 0) < 0
 
 
 def complete_index(
     store: Store, progress: Callable[[int], None] = lambda _: None, *, root: str = "", anew: bool = False
 ) -> None:
-    """Index stored entities that are not indexed yet, or all if ``anew``. Writes go on, and index themselves.
+    """Index stored entities that are not indexed yet, or all entities if ``anew``.
 
-    A page of entities is one transaction. Several processes may do it at once: each goes on where the others are.
-    ``progress`` gets the number of entities that this one did; ``root`` as in ``index_tree``. Raises ``StorageError``.
+    Each page of entities is one transaction, so writes continue meanwhile and index their own changes. Several
+    processes may run this at the same time and share the pages. ``progress`` is called with the number of entities that
+    this process has indexed. ``root`` is as in ``index_tree``. Raises ``StorageError``.
     """
     with store.read() as reading:
         if is_complete(reading.index.state()) and not anew:

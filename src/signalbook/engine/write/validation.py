@@ -27,18 +27,18 @@ from signalbook.values import Finding, JSONObject
 MAX_FINDINGS: Final = 100
 _MAX_LISTED_ERRORS: Final = 10
 _VERSIONS_AT_ONCE: Final = 20
-"""Versions whose documents are loaded together: few enough for memory, however long their documents are."""
+"""The number of Versions whose documents are loaded together: few enough to fit in memory, however long they are."""
 _IMPORTS_NOT_LOADED: Final = "the documents that it imports have not been looked for"
 _ACCEPTED: Final = "accepted as it is: "
-"""The beginning of the reason for Versions whose errors do not count, now and when they are written again."""
+"""The beginning of the stored reason if errors in a document were accepted, now and in later writes of the Version."""
 _FORMAT_ATTRIBUTES: Final = VALIDATION[:2]
 _MAX_CLOSED_DOCUMENTS: Final = 10_000
-# Documents, by digest and format, that refer to no others: nothing that happens to others makes them wrong.
+# Documents, by digest and format, that refer to no others, so that changes of other documents cannot make them invalid.
 _closed_documents: Final[dict[tuple[str | None, str], None]] = {}
 
 
 def check_formats(versions: Collection[VersionCopy], type: ResourceType, context: Context) -> Steps[None]:
-    """Validate documents against their ``format`` (R252-R255): those of Versions that this request wrote.
+    """Validate the documents of ``versions``, which this request wrote, against their ``format`` (R252-R255).
 
     Sets ``formatvalidated`` and its reason. Reports ``format_violation`` and, under ``strictvalidation``,
     ``format_unknown`` or ``format_external``.
@@ -53,9 +53,10 @@ def check_formats(versions: Collection[VersionCopy], type: ResourceType, context
 
 
 def check_imports(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
-    """Validate those documents that import others, as ``check_formats`` left them: these may come with this request.
+    """Validate the documents with imports that ``check_formats`` left, because the imports may come with this request.
 
-    One whose imports are missing is not validated, or with ``strictvalidation`` a ``format_violation``.
+    If an import is missing, the document counts as not validated; under ``strictvalidation`` it is a
+    ``format_violation``.
     """
     for version in resource.versions.values():
         if version.attributes.get(_FORMAT_ATTRIBUTES[1]) == _IMPORTS_NOT_LOADED:
@@ -111,9 +112,9 @@ def _validate(version: VersionCopy, type: ResourceType, context: Context) -> JSO
 
 
 def _judge_findings(version: VersionCopy, type: ResourceType, findings: list[Finding], context: Context) -> JSONObject:
-    """Return the consequences of the findings in a document. Raises ``format_violation``.
+    """Return the outcome for a document with these findings. Raises ``format_violation`` for errors.
 
-    Errors that the command accepts, or that were accepted before, leave the Version without validation.
+    With errors that the command accepts, or that were accepted before, the Version counts as not validated.
     """
     name = version.attributes["format"]
     errors = [finding for finding in findings if finding.severity == "error"]
@@ -123,7 +124,7 @@ def _judge_findings(version: VersionCopy, type: ResourceType, findings: list[Fin
         raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=errors)
     room = max(MAX_FINDINGS - len(context.findings), 0)
     for finding_to_report in findings[:room]:
-        # A JSON Pointer, or a line and column.
+        # A path is a JSON Pointer or a text with line and column.
         space = "" if finding_to_report.path.startswith("/") or not finding_to_report.path else " "
         context.findings.append(
             replace(finding_to_report, path=f"{version.xid}#{type.singular}{space}{finding_to_report.path}")
@@ -145,13 +146,13 @@ def _check_document(reader: Format, content: bytes, name: str) -> list[Finding]:
 
 
 def _read_whole(reader: Format, text: SchemaText) -> list[Finding]:
-    """Return no findings if a document can be used with its references. Raises ``SchemaError``."""
+    """Parse a document with its references. Returns no findings if it can be parsed, else raises ``SchemaError``."""
     reader.parse(text.document, text.format, resolve=text.resolve)
     return []
 
 
 def _is_read(version: VersionCopy, type: ResourceType, context: Context) -> bool:
-    """Return True if the document has to be read."""
+    """Return True if the document must be read to validate it."""
     name = version.attributes.get("format")
     if not type.validateformat or not name:
         return False
@@ -161,12 +162,14 @@ def _is_read(version: VersionCopy, type: ResourceType, context: Context) -> bool
 
 
 def _find_reader(name: str, context: Context) -> Format | None:
-    """Return the format that reads such documents, if the capabilities offer it."""
+    """Return the format reader for ``name``, or None if the format is unknown or not switched on in the
+    capabilities.
+    """
     return formats.find(name) if _is_offered(tuple(context.capabilities["formats"]), name) else None
 
 
 def _may_import(version: VersionCopy, context: Context) -> bool:
-    """Return True if a Version was written, and may depend on other documents, which have changed since."""
+    """Return True if a written Version may depend on other documents, which may have changed since its validation."""
     name = version.attributes["format"]
     if not version.touched or not is_importing(_find_reader(name, context)):
         return False
@@ -174,35 +177,37 @@ def _may_import(version: VersionCopy, context: Context) -> bool:
 
 
 def _remember_closed(document: str | None, name: str) -> None:
-    # The oldest goes. Another thread may be quicker to take it: hence the default of ``pop``.
+    # Remove the oldest documents. Another thread may have removed the key already, hence the default of ``pop``.
     while len(_closed_documents) >= _MAX_CLOSED_DOCUMENTS:
         _closed_documents.pop(next(iter(_closed_documents)), None)
     _closed_documents[document, name] = None
 
 
 def _find_unchanged(version: VersionCopy, type: ResourceType) -> JSONObject | None:
-    """Return the stored outcome, when nothing of the Version that it depends on is different now."""
+    """Return the stored outcome if nothing that it depends on in the Version has changed, else None."""
     before = version.before
     if before is None or "formatvalidated" not in before.attributes or before.document != version.document:
         return None
     if any(before.attributes.get(n) != version.attributes.get(n) for n in ("format", f"{type.singular}url")):
         return None
     if not before.attributes["formatvalidated"]:
-        return None  # the format may be offered by now
+        return None  # the format may be supported by now
     return {name: before.attributes[name] for name in _FORMAT_ATTRIBUTES if name in before.attributes}
 
 
-# Asked for each Version that is written, and nearly always about the same few formats.
+# Called for each written Version, nearly always with the same few formats.
 _is_offered: Final = lru_cache(maxsize=256)(capabilities.is_offered)
 
 
 def make_outcome(name: str, reason: str | None) -> JSONObject:
-    """Return the outcome of a check: it held, or could not be made for this reason."""
+    """Return the attributes for the outcome of a check: valid if ``reason`` is None, else not checked
+    for this reason.
+    """
     return {name: True} if reason is None else {name: False, f"{name}reason": reason}
 
 
 def set_outcome(version: VersionCopy, names: tuple[str, ...], outcome: JSONObject) -> None:
-    """Put an outcome in the place of the last one; that is no update of the Version (G-22)."""
+    """Replace the stored outcome of a check in ``version``. This does not count as an update of the Version (G-22)."""
     if outcome != {name: version.attributes[name] for name in names if name in version.attributes}:
         other_attributes = {name: value for name, value in version.attributes.items() if name not in names}
         version.attributes = other_attributes | outcome

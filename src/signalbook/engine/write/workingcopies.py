@@ -1,4 +1,4 @@
-"""Working copies: entities as one command leaves them, before they are rows again."""
+"""Working copies: entities as one command changes them, before they are stored as rows."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from signalbook.xid import Xid
 
 @dataclass(slots=True, kw_only=True)
 class WorkingCopy:
-    """An entity in the making. ``before`` is its stored row, None while it is new.
+    """An entity that a command may change. ``before`` is its stored row, or None if the entity is new.
 
-    ``stamped`` means that the client gave ``modifiedat``, which a knock-on change must not overwrite.
+    ``stamped`` means that the client set ``modifiedat``, so that later changes of the command must not overwrite it.
     """
 
     xid: Xid
@@ -34,53 +34,55 @@ class WorkingCopy:
 
     @classmethod
     def from_row(cls, row: Row) -> Self:
-        """Return the unchanged copy of a stored entity; the caller adds a Resource's Versions."""
+        """Return an unchanged copy of a stored entity. The caller must add a Resource's Versions."""
         names, values = _COLUMNS[cls].loaded
         return cls(before=row, **dict(zip(names, values(row), strict=True)))
 
     def touch(self, now: datetime) -> None:
-        """Count as updated in this request: the epoch will rise once (R34), ``modifiedat`` is now (R41)."""
+        """Count the entity as updated by this request: its epoch increases once (R34) and ``modifiedat`` becomes
+        ``now`` (R41).
+        """
         self.touched = True
         if not self.stamped:
             self.modifiedat = now
 
     @property
     def key(self) -> int:
-        """The storage key, 0 while it is new."""
+        """The storage key, or 0 if the entity is new."""
         return 0 if self.before is None else self.before.key
 
     @property
     def epoch(self) -> int:
-        """The epoch this entity will have: 1 when new, one more when touched (R34)."""
+        """The epoch after this write: 1 for a new entity, else increased by one if the entity was touched (R34)."""
         return 1 if self.before is None else self.before.epoch + self.touched
 
     @property
     def changed(self) -> bool:
-        """True if the row to store differs from the stored one."""
+        """True if the row to store differs from the stored row."""
         _, values = _COLUMNS[type(self)].stored
         return self.before is None or values(self) != values(self.before)
 
     def to_row(self, key: int, parent: int) -> Row:
-        """Return this copy as the row to store."""
+        """Return the row to store, with the storage keys of the entity and its parent."""
         names, values = _COLUMNS[type(self)].stored
         return Row(key=key, parent=parent, **dict(zip(names, values(self), strict=True)))
 
 
 @dataclass(slots=True, kw_only=True)
 class OwnerCopy(WorkingCopy):
-    """The Registry or a Group; ``collections`` are its nested collections that gained or lost an entity (R37)."""
+    """The Registry or a Group. ``collections`` are its collections that gained or lost an entity (R37)."""
 
     collections: set[str] = field(default_factory=set)
 
     def change_members(self, plural: str, now: datetime) -> None:
-        """Record that an entity of this type was added or removed."""
+        """Record that an entity was added to, or removed from, the collection ``plural``."""
         self.collections.add(plural)
         self.touch(now)
 
 
 @dataclass(slots=True, kw_only=True)
 class VersionCopy(WorkingCopy):
-    """A Version. ``ancestorid`` is None until lineage is settled; ``document`` is a digest or None."""
+    """A Version. ``ancestorid`` is None until the ancestors are assigned. ``document`` is a digest, or None."""
 
     ancestorid: str | None = None
     document: str | None = None
@@ -88,22 +90,24 @@ class VersionCopy(WorkingCopy):
 
     @property
     def id(self) -> str:
-        """The ``versionid``."""
+        """The ``versionid``, which is the last part of the xid."""
         return self.xid.parts[-1]
 
     @property
     def relinked(self) -> bool:
-        """True if the ancestor changed, or the Version is new."""
+        """True if the Version is new or has another ancestor than before."""
         return self.before is None or self.before.ancestorid != self.ancestorid
 
     @property
     def uri(self) -> str | None:
-        """The digest by which the Version is found from anywhere."""
+        """The digest of the Version's URI, by which it can be looked up."""
         return compute_uri_digest(self.xid.group_type, self.attributes)
 
     @property
     def claims_uri(self) -> bool:
-        """True if there is a new URI in addition to that of its path."""
+        """True if the write sets ``authority`` or ``globaluri``, which give the Version a URI in addition to its
+        path's.
+        """
         now, before = (
             (attributes.get("authority"), attributes.get("globaluri")) for attributes in (self.attributes, self._stored)
         )
@@ -116,15 +120,15 @@ class VersionCopy(WorkingCopy):
 
 @dataclass(slots=True, kw_only=True)
 class ResourceCopy(WorkingCopy):
-    """A Resource with its meta (``attributes``, timestamps and epoch are meta's) and its Versions by id.
+    """A Resource with its meta and its Versions. Its attributes, timestamps and epoch are those of the meta.
 
-    ``removed`` are Versions that will be gone, also new ones that are pruned at once. The new epoch must exceed
-    ``minimum_epoch`` after an xref is taken away (R269). ``settled`` is the ``versionmode`` that orders the Versions.
+    ``versions`` are the Versions after the write by id, and ``removed`` those that the write removes, including new
+    ones pruned at once. ``settled`` is the ``versionmode`` by which the Versions are ordered. If an xref is removed,
+    the new epoch must exceed ``minimum_epoch`` (R269); ``target_epoch`` is the epoch of the Resource that the stored
+    xref points to, or 0.
 
-    ``target_epoch`` is the epoch of the Resource that its stored xref points to, 0 if there is none.
-
-    ``versions`` are all there will be. If only some of ``stored_count`` Versions were loaded, only those in ``open``
-    may get another ancestor, and those in ``inner`` are ancestors of others.
+    If only some of the stored Versions are loaded, ``stored_count`` is the number of all stored ones. Then only
+    Versions in ``open`` may get another ancestor, and those in ``inner`` are ancestors of Versions that are not loaded.
     """
 
     defaultversionid: str | None = None
@@ -142,47 +146,47 @@ class ResourceCopy(WorkingCopy):
 
     @property
     def epoch(self) -> int:
-        """Meta's epoch as it will be (R38, R269)."""
-        # A reference shows its target's epoch; its own stays that of the last time when it was shown (R269).
+        """The epoch of the meta after this write (R38, R269)."""
+        # A cross reference shows its target's epoch. Its own epoch stays the one that was last shown (R269).
         counted = self.touched and self.xref is None
         plain = 1 if self.before is None else self.before.epoch + counted
         return max(plain, self.minimum_epoch + 1) if self.minimum_epoch else plain
 
     @property
     def readonly(self) -> bool:
-        """True if clients may not change this Resource (R261)."""
+        """True if clients must not change this Resource (R261)."""
         return bool(self.attributes.get("readonly", False))
 
     @property
     def size(self) -> int:
-        """The number of stored Versions."""
+        """The number of stored Versions, loaded or not."""
         if self.stored_count is not None:
             return self.stored_count
         return sum(version.before is not None for version in self.versions.values())
 
     @property
     def partial(self) -> bool:
-        """True if only some of the stored Versions are here."""
+        """True if only some of the stored Versions are loaded."""
         return self.stored_count is not None
 
     @property
     def created(self) -> frozenset[str]:
-        """Ids of the Versions that are new."""
+        """The ids of new Versions."""
         return frozenset(version.id for version in self.versions.values() if version.before is None)
 
     def add(self, versions: Iterable[VersionCopy]) -> None:
-        """Add stored Versions, without those that are here already or were removed."""
+        """Add stored Versions, except those that are already loaded or were removed."""
         for version in versions:
             if version.id not in self.removed:
                 self.versions.setdefault(version.id, version)
 
     def arrange(self) -> None:
-        """Put the Versions in the order in which they are when all are loaded: those stored by id, then new ones."""
+        """Sort the loaded Versions as if all were loaded: stored ones by id, then new ones."""
         ordered = sorted(self.versions.values(), key=lambda v: (v.before is None, v.before and v.id.casefold()))
         self.versions = {version.id: version for version in ordered}
 
     def remove(self, versionid: str) -> None:
-        """Take a Version out."""
+        """Move a Version from ``versions`` to ``removed``."""
         self.removed[versionid] = self.versions.pop(versionid)
 
 
@@ -190,7 +194,7 @@ _Names: TypeAlias = tuple[tuple[str, ...], Callable[[object], tuple[Any, ...]]]
 
 
 class _Columns(NamedTuple):
-    """The columns of a row that a copy is made of, and those that a row is made of again: computed ones, too."""
+    """The columns of a row that become fields of a copy, and those that a copy stores, including computed ones."""
 
     loaded: _Names
     stored: _Names
@@ -210,9 +214,10 @@ _COLUMNS: Final[dict[type[WorkingCopy], _Columns]] = {
 
 @dataclass(slots=True, kw_only=True)
 class WorkingTree:
-    """Working copies by xid. ``deleted`` are stored entities that will be gone, with everything under them.
+    """Working copies by xid. ``deleted`` are stored entities to delete, and everything under them.
 
-    ``numbers`` are those that Resources have had before they were deleted, where new ones go on counting.
+    ``numbers`` are the last version numbers of Resources that were deleted earlier, so that new ones continue from
+    there.
     """
 
     registry: OwnerCopy
@@ -222,11 +227,11 @@ class WorkingTree:
     numbers: dict[Xid, int] = field(default_factory=dict)
 
     def find_owner(self, xid: Xid) -> WorkingCopy | None:
-        """Return the Registry, Group or Resource at ``xid``, if it is here."""
+        """Return the Registry, Group or Resource at ``xid``, or None if it is not in the tree."""
         return (self.resources.get(xid) or self.groups.get(xid)) if xid.parts else self.registry
 
     def ensure_group(self, xid: Xid, now: datetime) -> OwnerCopy:
-        """Return the Group at ``xid``; make it if it is missing (R52)."""
+        """Return the Group at ``xid``. Create it if it is missing (R52)."""
         copy = self.groups.get(xid)
         if copy is None:
             copy = self.groups[xid] = OwnerCopy(xid=xid, createdat=now, modifiedat=now)
@@ -234,7 +239,7 @@ class WorkingTree:
         return copy
 
     def ensure_resource(self, xid: Xid, now: datetime) -> ResourceCopy:
-        """Return the Resource at ``xid``; make it without Versions if it is missing."""
+        """Return the Resource at ``xid``. Create it without Versions if it is missing."""
         copy = self.resources.get(xid)
         if copy is None:
             counted = self.numbers.get(xid, 0)
@@ -244,7 +249,10 @@ class WorkingTree:
 
 
 def check_siblings(tree: WorkingTree) -> None:
-    """Check that no two new siblings differ only in case (R26), else ``bad_request``. The store checks stored ones."""
+    """Raise ``bad_request`` if two new siblings have ids that differ only in case (R26).
+
+    The store checks stored ones.
+    """
     for resource in tree.resources.values():
         seen: dict[str, Xid] = {}
         for version in resource.versions.values():
@@ -255,7 +263,7 @@ def check_siblings(tree: WorkingTree) -> None:
 
 
 class IdClash(RegistryError):
-    """An id that exists in other case (R26): to clients of xRegistry a ``bad_request``."""
+    """The error for an id that already exists in other case (R26). xRegistry clients receive ``bad_request``."""
 
     def __init__(self, xid: Xid) -> None:
         detail = f'"{xid.parent}" already has an entity with the id "{xid.id}" (upper and lower case are one)'
@@ -263,9 +271,9 @@ class IdClash(RegistryError):
 
 
 class UriTaken(RegistryError):
-    """A URI that is another Version's, by its claim or by its place (A-21): a conflict (409) in every API.
+    """The error for a URI that belongs to another Version, because that Version claims it or is stored at it (A-21).
 
-    ``holder`` is None if the caller may not know of it.
+    It is a conflict (409) in every API. ``holder`` is None if the caller cannot read the other Version.
     """
 
     def __init__(self, xid: Xid, uri: str, holder: Xid | None) -> None:
@@ -275,12 +283,12 @@ class UriTaken(RegistryError):
 
     @property
     def status(self) -> int:
-        """The status of a conflict: the attribute may be valid by itself."""
+        """The HTTP status 409, because the attribute is valid but conflicts with another Version."""
         return HTTPStatus.CONFLICT
 
 
 def make_xref_error(xid: Xid) -> RegistryError:
-    """Return the error for a write to the Versions of a reference (R266)."""
+    """Return the error for a write to the Versions of a cross reference (R266)."""
     detail = f'"{xid}" is a cross reference; its Versions are written at its target'
     return RegistryError("bad_request", subject=str(xid), error_detail=detail)
 

@@ -74,23 +74,23 @@ class CheckpointWriter:
         self._thread = threading.Thread(target=self._run, name="delivery-checkpoints", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch lease and subscriptions."""
+        """Start the thread, which watches the lease and the subscriptions."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Look at lease and subscriptions now."""
+        """Check the lease and the subscriptions now."""
         self._woken.set()
 
     def put(self, term: int, id: str, checkpoint: Checkpoint | None) -> None:
         """Write a checkpoint within about a second; None removes it.
 
-        It counts for one ``term`` of the lease: in the next one another server may have gone further.
+        It is written only in the ``term`` of the lease given here. In a later term another server may have gone on.
         """
         with self._lock:
             self._unwritten[id] = (term, checkpoint)
 
     def stop(self) -> None:
-        """Write all checkpoints, give the lease back, and end."""
+        """Write all checkpoints, release the lease, and stop the thread."""
         self._stopping = True
         self._woken.set()
         self._thread.join()
@@ -145,7 +145,10 @@ class CheckpointWriter:
             self._write_unwritten()
 
     def _write_unwritten(self) -> None:
-        """Take or renew the lease, and write checkpoints with it: never without, since they are another's then."""
+        """Take or renew the lease, and write checkpoints in the same transaction.
+
+        Without the lease nothing is written, because another server writes the checkpoints then.
+        """
         self._written_at = time.monotonic()
         before = self._lease.term
         unwritten = self._take_unwritten()
@@ -166,7 +169,7 @@ class CheckpointWriter:
             self._notify_changed()
 
     def _take_unwritten(self) -> _Unwritten:
-        """The checkpoints to write that are of this term; others are dropped."""
+        """Return the unwritten checkpoints of the current term, and drop all others."""
         term = self._lease.term
         with self._lock:
             unwritten, self._unwritten = self._unwritten, {}
@@ -192,19 +195,19 @@ reads again, at most."""
 
 @dataclass(frozen=True, slots=True)
 class _Wake:
-    """There may be something to read, or to end."""
+    """The message that the outbox may have new records, or that the server stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """The lease or subscriptions may be different: ``id``, or any."""
+    """The message that the lease or a subscription may have changed. If ``id`` is None, any may have changed."""
 
     id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Hurry:
-    """Skip the backoff of a subscription."""
+    """The message to skip the backoff of the subscription ``id``."""
 
     id: str
 
@@ -261,13 +264,13 @@ class Dispatcher:
         self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
 
     def start(self) -> None:
-        """Begin to deliver, if this server is the one."""
+        """Start the dispatcher. It delivers while this server holds the lease."""
         self._engine.listen(self._wake)
         self._checkpoints.start()
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop delivering; attempts under way have some seconds to end. Writes checkpoints and gives the lease back."""
+        """Stop delivering, write checkpoints, and release the lease. Current attempts have some seconds to end."""
         self._stopping = True
         self._inbox.put(_Wake())
         self._thread.join()
@@ -275,20 +278,20 @@ class Dispatcher:
         self._checkpoints.stop()
 
     def changed(self, id: str) -> None:
-        """A subscription was created, changed or deleted by this process: look at it at once.
+        """Apply at once that this process created, changed or deleted the subscription ``id``.
 
-        One whose deliveries were given up is tried again.
+        If its deliveries were suspended, they are tried again.
         """
         self._checkpoints.wake()
         self._inbox.put(_Changed(id))
 
     def hurry(self, id: str) -> None:
-        """Skip the backoff of a subscription: there is reason to think that its sink works again."""
+        """Skip the backoff of the subscription ``id``, because its sink probably works again."""
         self._inbox.put(_Hurry(id))
 
     def status(self) -> JSONObject:
         """Return whether this server ``delivers``, and how many of its ``subscriptions`` are in each state."""
-        # A copy that is made in one go: the dispatcher may be adding to it.
+        # Copy the values at once, because the dispatcher's thread may change the dict.
         deliveries = list(self._deliveries.values())
         states = Counter(delivery.state.state for delivery in deliveries if not delivery.leaving)
         return {"delivers": self._lease.held, "subscriptions": dict(states)}
@@ -316,11 +319,11 @@ class Dispatcher:
         self._finish()
 
     def _receive(self, seconds: float) -> None:
-        """Handle the messages there are, after waiting for the first one for so long at most."""
+        """Handle all messages in the inbox. Wait up to ``seconds`` for the first one."""
         try:
             message = self._inbox.get(timeout=seconds)
         except Empty:
-            self._reader.committed()  # nobody says so here, but it costs little to look now and then
+            self._reader.committed()  # other processes do not report commits here, so check now and then
             return
         with suppress(Empty):
             while True:
@@ -343,9 +346,9 @@ class Dispatcher:
                     self._updated.add(message.id)
 
     def _notify(self, id: str, event: Event) -> None:
-        """Tell a delivery of ``event``, and before that how far the outbox was read for it.
+        """Apply ``event`` to the delivery ``id``, after applying the position up to which the outbox was read for it.
 
-        Reading on without finding anything for it is not worth a step of its own each time.
+        Positions without events are applied only here, because a separate step for each of them would be too slow.
         """
         read = self._reader.position(id)
         if read is not None and not isinstance(event, machine.EventsRead):
@@ -353,7 +356,7 @@ class Dispatcher:
         self._step(id, event)
 
     def _step(self, id: str, event: Event) -> None:
-        """Take one step of a delivery, and carry out its commands."""
+        """Apply ``event`` to the delivery ``id``, and perform the resulting actions."""
         after, actions = machine.step(self._deliveries.get(id), event, self._backoff)
         if after is not None:
             self._deliveries[id] = after
@@ -394,13 +397,13 @@ class Dispatcher:
             self._checkpoints.put(self._term, id, checkpoint)
 
     def _run_turn(self) -> float:
-        """Do all there is to do now; returns the seconds until the next thing is due by itself."""
+        """Do all work that is due now, and return the seconds until the next work is due."""
         self._follow_lease()
         if self._term is None:
             return _PAUSE_SECONDS
         self._pass_time()
         self._follow_rights()
-        # Before anything that takes the store: attempts go on where it cannot be read.
+        # Begin attempts before using the store, so that they go on even if the store cannot be read.
         self._begin_attempts()
         self._synchronise_in_time()
         more = self._read()
@@ -409,7 +412,7 @@ class Dispatcher:
         return 0.0 if more else self._compute_seconds_left()
 
     def _follow_lease(self) -> None:
-        """Begin to serve the subscriptions with the lease, and end with it."""
+        """Begin to serve subscriptions when the lease was gained, and stop when it was lost."""
         term = self._lease.term
         if term == self._term:
             return
@@ -422,7 +425,7 @@ class Dispatcher:
             self._unlisten = self._head.listen(lambda _: self._wake())
 
     def _end_serving(self, event: Event) -> None:
-        """Attempts under way end by themselves."""
+        """Apply ``event`` to all deliveries to stop serving them. Current attempts end by themselves."""
         if self._unlisten:
             self._unlisten()
         for key in list(self._deliveries):
@@ -467,13 +470,13 @@ class Dispatcher:
                 self._notify(key, machine.RightsChanged())
 
     def _begin_attempts(self) -> None:
-        """Let those attempts begin that have a thread, each pool in the order in which they were scheduled."""
+        """Begin scheduled attempts while their pool has a free thread, in the order in which they were scheduled."""
         for pool, line in self._lines.items():
             while line and self._executor.has_room(pool):
                 self._notify(line.popleft(), machine.AttemptPossible(pool))
 
     def _read(self) -> bool:
-        """Read the next records and give their events to the deliveries; whether there may be more."""
+        """Read the next records, and pass their events to the deliveries. Return True if there may be more records."""
         more = False
         try:
             for read in (self._reader.read_current, self._reader.read_behind):
@@ -489,7 +492,7 @@ class Dispatcher:
         return more
 
     def _write_idle_checkpoints(self) -> None:
-        """Now and then write checkpoints of those that nothing was sent to while the outbox was read on."""
+        """Write checkpoints now and then for deliveries without events, so that a restart need not read all again."""
         now = time.monotonic()
         if now < self._next_check:
             return
@@ -509,17 +512,16 @@ class Dispatcher:
         return max(0.0, min(waits))
 
     def _synchronise_in_time(self) -> None:
-        """Synchronise with the subscriptions, if that may be done: it takes a fifth of the time at most, however many
-        there are and however often they change."""
+        """Synchronise with the stored subscriptions if they changed, but for at most a fifth of the time."""
         began = time.monotonic()
         if not self._outdated or began < self._next_look:
             return
         self._synchronise()
-        self._outdated = False  # not before: what fails is tried again
+        self._outdated = False  # only after success, so that a failure is tried again
         self._next_look = time.monotonic() + 4 * (time.monotonic() - began)
 
     def _synchronise(self) -> None:
-        """Serve each subscription as it is now."""
+        """Apply the stored subscriptions to the deliveries: begin new ones, update changed ones, end deleted ones."""
         subscriptions = self._subscriptions.all()
         for key, delivery in list(self._deliveries.items()):
             if key not in subscriptions:
@@ -554,7 +556,7 @@ class Dispatcher:
         return replace(state, position=min(state.position, position))
 
     def _finish(self) -> None:
-        """End serving; attempts under way have some seconds to end."""
+        """Stop serving all subscriptions. Current attempts have some seconds to end."""
         self._end_serving(machine.ServerStopped())
         until = time.monotonic() + _FINISH_SECONDS
         while self._deliveries and (seconds_left := until - time.monotonic()) > 0:

@@ -46,10 +46,10 @@ PendingEvent = tuple[int, JSONObject]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """The subscription is to be served as it is now: it is new to this server, which has the lease, or was updated.
+    """The event that a subscription is new to this server, which holds the lease, or was updated.
 
-    Deliveries begin at ``state``; None is where they are, which an update does not change. ``selection`` is what it
-    gets; None is nothing, and ``fault`` says why.
+    Deliveries begin at ``state``; None means that they continue at their current position. ``selection`` selects the
+    events to deliver. If it is None, nothing can be delivered, and ``fault`` is the reason.
     """
 
     subscription: Subscription
@@ -60,12 +60,12 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """The subscription was deleted."""
+    """The event that the subscription was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseLost:
-    """Another server delivers from now on, or none. What it does is in the store, not here."""
+    """The event that this server lost the lease. From now on only the store has the current state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ Ending = Served | Deleted | LeaseLost | ServerStopped
 
 @dataclass(frozen=True, slots=True)
 class EventsRead:
-    """The outbox was read up to ``position`` for it; ``events`` were found, in their order."""
+    """The event that the outbox was read up to ``position`` for the delivery, and contained ``events`` in order."""
 
     position: int
     events: tuple[PendingEvent, ...] = ()
@@ -87,7 +87,10 @@ class EventsRead:
 
 @dataclass(frozen=True, slots=True)
 class EventsLost:
-    """Changes up to ``position`` were pruned before they were read for it; ``reason`` says so to people."""
+    """The event that changes up to ``position`` were pruned before the delivery read them.
+
+    ``reason`` is a message for people.
+    """
 
     position: int
     reason: str
@@ -95,21 +98,22 @@ class EventsLost:
 
 @dataclass(frozen=True, slots=True)
 class AttemptPossible:
-    """A thread of the pool that it was scheduled in is free for it."""
+    """The event that a thread of ``pool``, in which the delivery was scheduled, is free."""
 
     pool: str
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptRefused:
-    """The attempt did not begin: nothing was sent, since this server had lost the lease by then."""
+    """The event that nothing was sent, because this server had lost the lease before the attempt began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEnded:
-    """An attempt with ``sent`` events took so many seconds, and failed with ``error``, if that is not None.
+    """The event that an attempt with ``sent`` events ended after ``took`` seconds. ``error`` is None if it succeeded.
 
-    It ended at ``clock`` (monotonic, seconds), which is ``now``; ``chance`` from 0 to 1 spreads backoffs.
+    ``clock`` is the monotonic time of the end in seconds, and ``now`` the same time of day. ``chance`` is random, from
+    0 to 1, and spreads backoffs.
     """
 
     sent: int
@@ -129,12 +133,15 @@ class TimePassed:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointDue:
-    """The outbox was read on for long without anything for it: a restart should not have to read all that again."""
+    """The event that much of the outbox was read without events for the delivery.
+
+    Its position should be stored, so that a restart need not read all of this again.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Hurried:
-    """There is reason to think that the sink takes events now: skip the backoff."""
+    """The event that the sink probably accepts events again, so that the backoff can be skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +168,17 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The command to queue the delivery for a thread of ``pool``; then it gets ``AttemptPossible``."""
+    """The action to queue the delivery for a thread of ``pool``. It receives ``AttemptPossible`` when one is free."""
 
     pool: str
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Make an attempt with ``events`` in a thread of ``pool``; it gets ``AttemptEnded`` or ``AttemptRefused``."""
+    """The action to send ``events`` in a thread of ``pool``.
+
+    The delivery receives ``AttemptEnded`` or ``AttemptRefused`` afterwards.
+    """
 
     subscription: Subscription
     pool: str
@@ -177,14 +187,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class WakeAt:
-    """Give it ``TimePassed`` at ``clock`` (monotonic, seconds)."""
+    """The action to send ``TimePassed`` to the delivery at the monotonic time ``clock`` in seconds."""
 
     clock: float
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read the outbox for it, behind ``position``."""
+    """The action to read the outbox for the delivery, after ``position``."""
 
     selection: EventSelection
     position: int
@@ -192,24 +202,24 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class ReadAgain:
-    """Read the outbox for it behind ``position`` again: what was found there was dropped."""
+    """The action to read the outbox after ``position`` again, because events from there were dropped."""
 
     position: int
 
 
 @dataclass(frozen=True, slots=True)
 class StopReading:
-    """Read no more for it."""
+    """The action to stop reading the outbox for the delivery."""
 
 
 @dataclass(frozen=True, slots=True)
 class CloseSink:
-    """Close its sink, if that is open."""
+    """The action to close the sink of the delivery, if it is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteCheckpoint:
-    """Write ``state``, which is that of the subscription's ``revision`` only: an update may choose another start."""
+    """The action to store ``state``. It is valid only for this ``revision``: an update may choose another start."""
 
     revision: int
     state: DeliveryState
@@ -217,12 +227,12 @@ class WriteCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class RemoveCheckpoint:
-    """The subscription is no more, and nor is its checkpoint to be."""
+    """The action to delete the checkpoint of a deleted subscription."""
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Log ``text`` at a level of ``logging``."""
+    """The action to log ``text`` at a level of ``logging``."""
 
     level: int
     text: str
@@ -260,7 +270,7 @@ class Delivery:
 
     @property
     def position(self) -> int:
-        """The outbox position up to which everything is done with."""
+        """The outbox position up to which all events have been delivered or given up."""
         if self.phase is Phase.OVER:  # what was pending is dropped, and yet not delivered
             return self.state.position
         # A change is done with when all its events are: before that a restart repeats it rather than lose a part of it.
@@ -268,21 +278,21 @@ class Delivery:
 
     @property
     def checkpoint(self) -> DeliveryState:
-        """The state to store."""
+        """The state to store, with the current position."""
         return replace(self.state, position=self.position)
 
     @property
     def expected(self) -> Subscription:
-        """The subscription as it is served, or will be after the attempt under way."""
+        """The subscription as it is served now or, after a deferred update, when the current attempt has ended."""
         return self.deferred.subscription if isinstance(self.deferred, Served) else self.subscription
 
     @property
     def leaving(self) -> bool:
-        """True if this server stops delivering once the attempt under way has ended."""
+        """True if this server stops delivering when the current attempt has ended."""
         return isinstance(self.deferred, Deleted | LeaseLost | ServerStopped)
 
     def has_room(self, limit: int) -> bool:
-        """Return True if more events should be read for the delivery. Not while its sink fails."""
+        """Return True if more events should be read: few are pending, and the sink is not failing."""
         return self.phase not in (Phase.WAITING, Phase.OVER) and len(self.pending) <= limit // 2
 
 
@@ -290,9 +300,10 @@ Step = tuple[Delivery | None, tuple[Action, ...]]
 
 
 def step(delivery: Delivery | None, event: Event, backoff: Backoff) -> Step:
-    """The delivery after ``event``, None once this server serves it no more, and what is to be done now, in that order.
+    """Return the delivery after ``event``, and the actions to perform, in order.
 
-    What makes no sense to a delivery, or no longer, changes nothing: it may have been on its way when that changed.
+    The delivery is None if this server no longer serves the subscription. An event that does not fit the phase of the
+    delivery changes nothing, because it may have been sent before the phase changed.
     """
     if isinstance(event, Ending):
         return _end(delivery, event)
@@ -337,7 +348,7 @@ def _end(delivery: Delivery | None, event: Ending) -> Step:
 
 
 def _defer(delivery: Delivery, event: Ending) -> Step:
-    """Keep ``event`` until the attempt under way has ended, in place of what was to happen then."""
+    """Keep ``event`` until the current attempt has ended, in place of an event that was deferred before."""
     before = delivery.deferred
     if isinstance(event, Served):
         if event.state is None and isinstance(before, Served):
@@ -357,7 +368,7 @@ def _starts_elsewhere(event: Ending | None) -> bool:
 
 
 def _serve(delivery: Delivery | None, event: Served) -> Step:
-    """Begin to serve a subscription, or begin anew with it as it was updated."""
+    """Begin to serve a subscription, or restart its delivery after an update."""
     actions: list[Action] = [] if delivery is None else [StopReading(), CloseSink()]
     state = event.state
     if state is None:
@@ -382,7 +393,7 @@ def _serve(delivery: Delivery | None, event: Served) -> Step:
 
 
 def _begin(delivery: Delivery, pool: str) -> Step:
-    """Begin an attempt. Its events stay pending until it has ended, so that nothing is lost with it."""
+    """Begin an attempt. Its events stay pending until it has ended, so that none is lost if it fails."""
     # A place in the line of a pool may outlive what it was for: an update begins anew, perhaps in another pool.
     if delivery.phase is not Phase.READY or delivery.pool != pool:
         return delivery, ()
@@ -391,7 +402,7 @@ def _begin(delivery: Delivery, pool: str) -> Step:
 
 
 def _schedule(delivery: Delivery) -> Step:
-    """Schedule an attempt if events are pending, and none is scheduled or under way."""
+    """Schedule an attempt if events are pending, and no attempt is scheduled or running."""
     if delivery.phase is Phase.IDLE and delivery.pending:
         return replace(delivery, phase=Phase.READY), (Schedule(delivery.pool),)
     return delivery, ()
@@ -462,7 +473,7 @@ def _drop_pending(delivery: Delivery, count: int) -> Delivery:
 
 
 def _shorten(delivery: Delivery) -> Delivery:
-    """Drop most of what is pending, to be read again later, but all or none of a change's events."""
+    """Drop most pending events, to read them again later. The events of one change are kept or dropped together."""
     last = delivery.pending[KEPT_ON_FAILURE - 1][0]
     return replace(delivery, pending=tuple(entry for entry in delivery.pending if entry[0] <= last), read=last)
 

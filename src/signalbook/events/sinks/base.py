@@ -28,11 +28,11 @@ _LOOK_SECONDS: Final = 3.0
 
 
 class DeliveryError(SignalbookError):
-    """A sink that did not take an event; the message says what it answered, without secrets.
+    """The error for a sink that did not accept an event. The message contains its answer, without secrets.
 
-    ``delivered`` events of the batch were taken before. ``gone`` ends the subscription's deliveries for good (HTTP
-    410); ``rejected`` says that the event behind those will never be taken (HTTP 415), others may; ``retry_after`` is
-    in seconds, what the sink asked for.
+    ``delivered`` is the number of events in the batch that were accepted before. ``gone`` ends the deliveries of the
+    subscription for good (HTTP 410). ``rejected`` means that the sink will never accept the next event, but may accept
+    others (HTTP 415). ``retry_after`` is the wait in seconds that the sink asked for, or None.
     """
 
     def __init__(
@@ -52,9 +52,9 @@ class DeliveryError(SignalbookError):
 
 
 class NotYet(DeliveryError):
-    """A sink that is well and wants no more just now, such as one that named a rate: no failure of anyone's.
+    """The sink works but accepts no more events now, for instance because of its rate limit. This is not a failure.
 
-    What is left of the batch is to be sent after ``retry_after`` seconds.
+    The rest of the batch has to be sent after ``retry_after`` seconds.
     """
 
 
@@ -69,11 +69,11 @@ class Consent:
 class SinkPolicy:
     """The operator's rules for every sink.
 
-    ``allow`` are non-public places that may be delivered to; ``origin`` is the DNS name this registry delivers under
-    (D-34); ``timeout`` is in seconds, for connecting and for each answer. ``folder`` is where sinks that are files have
-    theirs; without one there are none. ``ask`` is True if web hooks are asked for their consent first; ``callback`` is
-    the URL where a web hook may give it later, and ``consent`` is what it gave there. With ``look`` a check resolves
-    names, for a moment.
+    ``allow`` lists the non-public hosts that events may be sent to. ``origin`` is the DNS name of this registry in
+    requests for consent (D-34). ``timeout`` is in seconds, for connecting and for each answer. ``folder`` contains the
+    files of file sinks; if it is empty, there are no file sinks. If ``ask`` is True, web hooks are asked for consent
+    first; ``callback`` is the URL where a web hook may give it later, and ``consent`` is the consent given there. If
+    ``look`` is True, checks also resolve host names.
     """
 
     allow: AllowList
@@ -87,29 +87,29 @@ class SinkPolicy:
 
 
 class Sink(Protocol):
-    """Delivers the events of one subscription. For one thread."""
+    """Delivers the events of one subscription. It is used by one thread only."""
 
     def send(self, events: Sequence[JSONObject]) -> None:
-        """Deliver CloudEvents (JSON format), oldest first; all of them were taken when it returns.
+        """Deliver CloudEvents (JSON format), oldest first. Return when the sink has accepted all of them.
 
         Raises ``DeliveryError``.
         """
 
     def close(self) -> None:
-        """Give back connections. What was not sent is not lost: it will be delivered by the next one."""
+        """Close connections. Events that were not sent will be delivered by the next sink object."""
 
 
 class SinkFactory(Protocol):
     """Opens sinks of one protocol or more: the object an entry point of the group ``signalbook.sinks`` names."""
 
     protocols: tuple[str, ...]
-    """Values of ``protocol`` it serves."""
+    """The values of ``protocol`` in subscriptions that this factory serves."""
 
     def check(self, subscription: Subscription, policy: SinkPolicy) -> None:
         """Raise ``SubscriptionError`` if sink, settings or credential do not fit the protocol or are not allowed."""
 
     def open(self, subscription: Subscription, policy: SinkPolicy) -> Sink:
-        """The sink; connecting may wait for the first ``send``. Raises ``DeliveryError``."""
+        """Return the sink of a subscription. It may connect later, at the first ``send``. Raises ``DeliveryError``."""
 
 
 GROUP: Final = "signalbook.sinks"
@@ -150,7 +150,7 @@ def make_setting_error(name: str, detail: str) -> SubscriptionError:
 
 
 def check_allowed(host: str, port: int, secure: bool, policy: SinkPolicy, where: str = "/sink") -> None:
-    """Raise ``SubscriptionError`` for a place that events may not go to, as far as its name shows."""
+    """Raise ``SubscriptionError`` if events must not be sent to ``host``, without resolving its name."""
     address = _parse_literal(host)
     if address is not None and not policy.allow.admits(address, host, port):
         raise _make_not_allowed(where, host, port)

@@ -1,7 +1,7 @@
-"""The check of default values against their types, in depth (Avro 1.12, "Complex Types", field ``default``).
+"""The check of default values against their types, at any depth (Avro 1.12, "Complex Types", field ``default``).
 
-A reader takes the default where a writer has no such field: a default that is not a value of its type would be read as
-something that the schema does not allow.
+A reader uses the default if the writer has no such field. So a default that is not a value of its type would be read as
+a value that the schema does not allow.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ FLOATS: Final = frozenset({"float", "double"})
 MAX_COMPARISONS: Final = 100_000
 _RANGES: Final = {"int": 2**31, "long": 2**63}
 _Problem = tuple[Path, str]
-"""Where in a default something is wrong, and what."""
+"""The path of the problem in a default, and a message."""
 
 
 class TooManyDefaults(Exception):
-    """The defaults of a document take more comparisons than any schema is worth."""
+    """Raised if the defaults of a document take more than ``MAX_COMPARISONS`` comparisons."""
 
 
 class DefaultCheck:
-    """Checks the defaults of one document. A pair of value and type is checked once, whatever leads to it."""
+    """Checks the defaults of one document. Each pair of value and type is checked only once."""
 
     def __init__(self, types: Mapping[str, JSONObject]) -> None:
         self._types = types
@@ -34,10 +34,10 @@ class DefaultCheck:
         self._left = MAX_COMPARISONS
 
     def find_problem(self, default: JSON, type: Any) -> _Problem | None:
-        """Return what is wrong with the default of a field of ``type``, or None. Raises ``TooManyDefaults``.
+        """Return the problem of ``default`` as a value of ``type``, or None. Raises ``TooManyDefaults``.
 
-        The default of a union may be a value of any of its alternatives. Members of a record that the record does not
-        have are ignored, as reference implementations do.
+        The default of a union may be a value of any of its alternatives. Members that a record does not declare are
+        ignored, as reference implementations do.
         """
         return self._find(default, type, ())
 
@@ -51,7 +51,7 @@ class DefaultCheck:
             return self._check_scalar(value, node, node, path)
         key = id(value), id(node)
         if key not in self._results:
-            # A record that needs its own default to be complete has no finite value.
+            # A record whose default needs the same default has no finite value.
             self._results[key] = path, "the default contains itself"
             self._results[key] = self._check_composite(value, node, path)
         return self._results[key]
@@ -83,7 +83,7 @@ class DefaultCheck:
                 return None
             if alternative != "null":
                 reasons.append(problem)
-        # Of one alternative besides null the reason helps; of several nobody knows which one was meant.
+        # With a single alternative besides null its reason is useful; with several, the intended one is unknown.
         return reasons[0] if len(reasons) == 1 else (path, "expected a value of one of the alternatives of the union")
 
     def _record(self, value: JSON, node: JSONObject, path: Path) -> _Problem | None:
@@ -104,7 +104,7 @@ class DefaultCheck:
 
 
 def explain_scalar(value: JSON, kind: str, node: Any) -> str:
-    """Return what was expected instead of ``value``, a default or a value in JSON; ``""`` if it is right."""
+    """Return what was expected instead of ``value``, a default or a JSON value; ``""`` if the value is right."""
     if kind in ("bytes", "fixed"):
         if not isinstance(value, str) or any(ord(char) > 255 for char in value):
             return "bytes as text with one character up to U+00FF per byte"

@@ -1,7 +1,7 @@
-"""An Avro schema document with its names resolved: what the specification asks beyond what the library checks.
+"""Parse Avro schema documents, resolve their names, and check rules of the specification that the library ignores.
 
-Documents whose only findings are wrong defaults or namespaces are read as well, for registries have many of them:
-``Names.tolerated`` has these findings. A wrong default counts as none.
+Documents whose only findings are wrong defaults or namespaces are accepted as well, because registries have many of
+them. ``Names.tolerated`` lists these findings. A wrong default is treated as no default.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ _PARTS: Final = {
     "array": "items",
     "map": "values",
 }
-"""What each complex type has besides its type."""
+"""The attributes that each complex type needs in addition to its type."""
 MAX_DEPTH: Final = 128
 MAX_WEIGHT: Final = 50_000
 DEFAULT: Final = "default"
 NAMESPACE: Final = "namespace"
 READABLE_FAULTS: Final = frozenset({DEFAULT, NAMESPACE})
-"""The rules of findings with which a document can still be used."""
+"""The rules of findings that do not prevent the use of a document."""
 MAX_OTHERS: Final = 100
-"""Reading more takes linear time here, but a write reads what is referred to in as many tries."""
-# Logical types whose Python value would lose something (nanoseconds) or mean something else (no time zone).
+"""The maximum number of other documents: reading is linear here, but a write reads referenced
+schemas in as many tries.
+"""
+# Logical types whose Python value would lose precision (nanoseconds) or change its meaning (no time zone).
 _LEFT_ALONE: Final = frozenset(
     {"uuid", "duration", "timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"}
 )
@@ -44,33 +46,35 @@ _ORDERS: Final = ("ascending", "descending", "ignore")
 _AVRO_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SYMBOL_LINES: Final = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*+\n)*+", re.ASCII)
 _NAMESPACE_PART: Final = re.compile(r"[\w-]+")
-"""Parts of namespaces that can be read, though Avro has no hyphens and no letters beyond ASCII in names."""
+"""Parts of namespaces that are accepted, although Avro allows no hyphens and only ASCII letters in names."""
 
-# A type with full names: a primitive or a reference as text, a union as list, all else as object.
+# A type with full names: a string for a primitive or a reference, a list for a union, otherwise an object.
 Type = Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """A document's top-level type and every named type in it, by full name."""
+    """The top-level type of a document and all its named types by full name."""
 
     root: Type
     types: Mapping[str, JSONObject]
     fingerprint: str
     tolerated: tuple[Finding, ...] = ()
-    """Wrong defaults and namespaces. The specification forbids them, but data can be read and written all the same."""
+    """Wrong defaults and namespaces. The specification forbids them, but data can still be read and written."""
 
     def find(self, link: str) -> str | None:
-        """Return the full name a deep link means, by full or short name; ``None`` if none or several have that name."""
+        """Return the full name of the type that ``link`` names, by full or short name; None if no
+        or several types match.
+        """
         if link in self.types:
             return link
         names = [name for name in self.types if name.rpartition(".")[2] == link]
         return names[0] if len(names) == 1 else None
 
     def complete(self, start: Type, *, logical: bool = True) -> Type:
-        """Return ``start`` as a schema on its own: each named type is defined where it is first met.
+        """Return ``start`` as a self-contained schema, in which each named type is defined at its first use.
 
-        Without logical types if not ``logical``.
+        If ``logical`` is False, logical types are removed.
         """
         return self._complete(start, set(), _strip_left_alone if logical else _strip_logical)
 
@@ -92,9 +96,10 @@ class Names:
 
 
 def read(document: bytes, resolve: Resolve | None = None) -> Names:
-    """Read a schema document; ``resolve`` is asked for types that it names and does not define, by full name.
+    """Parse a schema document; ``resolve`` returns the documents of types that it uses and does not define, by full
+    name.
 
-    Raises ``SchemaError`` with every finding, unless all of them are ``Names.tolerated``.
+    Raises ``SchemaError`` with all findings, unless all of them are in ``Names.tolerated``.
     """
     resolver = _Resolver(resolve=resolve)
     root = _parse_json(document)
@@ -102,7 +107,7 @@ def read(document: bytes, resolve: Resolve | None = None) -> Names:
         resolved = resolver.type(root, "", ())
         heavy = not resolver.findings and count_types(resolved, resolver.types) > MAX_WEIGHT
     except RecursionError:
-        # As deep as Python's stack is more than any payload is worth.
+        # A schema that exceeds Python's recursion limit is treated as too heavy.
         heavy = True
     if not heavy:
         resolver.check_defaults()
@@ -122,7 +127,7 @@ def read(document: bytes, resolve: Resolve | None = None) -> Names:
 
 
 def list_defined_names(document: bytes) -> tuple[str, ...]:
-    """Return the full names of the types that a document defines at its top level."""
+    """Return the full names of the types that a document defines at its top level; empty if it is not JSON."""
     try:
         root = parse_untrusted_json(document, max_depth=MAX_DEPTH)
     except JSONError:
@@ -147,7 +152,7 @@ def _parse_json(document: bytes) -> JSON:
 
 
 def _check_accepted(names: Names) -> None:
-    """Raise ``SchemaError`` for what only the library finds: defaults that do not fit, logical types out of place."""
+    """Raise ``SchemaError`` for problems that only the library finds, such as logical types on the wrong type."""
     try:
         fastavro.parse_schema(names.complete(names.root))
     except (
@@ -164,7 +169,7 @@ def _check_accepted(names: Names) -> None:
 
 @dataclass(slots=True)
 class _Resolver:
-    """Walks a document once, giving every name its namespace and reporting every finding."""
+    """Walks through a document once, adds namespaces to all names and collects the findings."""
 
     resolve: Resolve | None = None
     others: list[bytes] = field(default_factory=list)
@@ -172,7 +177,7 @@ class _Resolver:
     findings: list[Finding] = field(default_factory=list)
     tolerated: list[Finding] = field(default_factory=list)
     defaults: list[tuple[Path, JSONObject, Type]] = field(default_factory=list)
-    """Where a default is, the field or enum that has it, and the type of its values."""
+    """The path of each default, the field or enum that has it, and the type of its value."""
 
     def report(self, path: Path, rule: str, message: str) -> None:
         self.findings.append(make_finding(path, rule, message))
@@ -202,10 +207,12 @@ class _Resolver:
         return name
 
     def elsewhere(self, full: str) -> bool:
-        """Take in the document that defines ``full``, if there is one to be had."""
+        """Read the document that defines ``full``. Return False if there is no such document or it
+        does not define ``full``.
+        """
         if self.resolve is None:
             return False
-        # Each may name others that nobody has asked for yet.
+        # Each document may refer to further documents, so their number is limited.
         if len(self.others) == MAX_OTHERS:
             message = f"it refers to more than {MAX_OTHERS} other schemas"
             raise SchemaError([Finding(path="", rule="size", message=message)])
@@ -250,7 +257,7 @@ class _Resolver:
         docs: JSONObject = {key: node[key] for key in ("doc",) if key in node}
         definition: JSONObject = {**docs, "type": "record" if kind == "error" else kind, "name": full}
         definition.update(self.aliases(node, full.rpartition(".")[0], path))
-        # Filed before its fields are read, since these may refer to it.
+        # Register the type before its fields are parsed, because they may refer to it.
         self.types[full] = definition
         if kind == "enum":
             definition.update({key: node[key] for key in ("symbols", "default") if key in node})
@@ -286,7 +293,9 @@ class _Resolver:
         return full
 
     def aliases(self, node: JSONObject, space: str, path: Path) -> JSONObject:
-        """Return the other names of a field or a named type; those of a type are in the namespace ``space``."""
+        """Return the aliases of a field or a named type as an attribute. Aliases of a type are in
+        the namespace ``space``.
+        """
         names = node.get("aliases", [])
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             self.report((*path, "aliases"), "aliases", "aliases are an array of names")
@@ -294,7 +303,9 @@ class _Resolver:
         return {"aliases": [_build_full_name(name, space) for name in names]} if names else {}
 
     def check_defaults(self) -> None:
-        """Remove and note the defaults that are not values of their types, once all types are known."""
+        """Remove the defaults that are not values of their types and add findings for them, after
+        all types are parsed.
+        """
         if self.findings:
             return
         check = DefaultCheck(self.types)
@@ -307,11 +318,11 @@ class _Resolver:
                     wrong.append(holder)
         except TooManyDefaults:
             self.report((), "weight", f"the defaults take more than {MAX_COMPARISONS} comparisons with types")
-        for holder in wrong:  # only now, because the default of a record may rely on those of its fields
+        for holder in wrong:  # only now, because the default of a record may rely on defaults of its fields
             del holder["default"]
 
     def symbols(self, symbols: JSON, path: Path) -> None:
-        # All at once: there may be very many.
+        # Check all symbols with one expression, because there may be very many.
         if not (
             isinstance(symbols, list)
             and set(map(type, symbols)) <= {str}
@@ -353,7 +364,7 @@ def _select_logical(node: JSONObject) -> JSONObject:
 
 
 def _strip_left_alone(node: JSONObject) -> JSONObject:
-    """Return ``node`` without a logical type that the library would turn into another value."""
+    """Return ``node`` without its logical type if the library would convert its values to a lossy or different type."""
     return _strip_logical(node) if node.get("logicalType") in _LEFT_ALONE else node
 
 
@@ -363,14 +374,16 @@ def _strip_logical(node: JSONObject) -> JSONObject:
 
 
 def find_branch_name(node: Type) -> str:
-    """Return the name by which a union knows an alternative (Avro specification, JSON encoding)."""
+    """Return the name of an alternative in a union (Avro specification, JSON encoding)."""
     if isinstance(node, str):
         return node
     return str(node.get("name") or node["type"])
 
 
 def walk(node: Type, types: Mapping[str, JSONObject], met: set[str] | None = None) -> Iterator[Type]:
-    """Yield every type reachable from ``node``, each named one once."""
+    """Yield ``node`` and every type that it contains; each named type is yielded once. ``met`` has
+    the names to skip.
+    """
     met = set() if met is None else met
     if isinstance(node, str) and node not in PRIMITIVES:
         node = types[node]
@@ -392,7 +405,7 @@ def _list_inner(node: Type) -> list[Type]:
 
 
 def is_recursive(node: Type, types: Mapping[str, JSONObject]) -> bool:
-    """Return True if a type contains itself, so that a short payload can nest deeply."""
+    """Return True if the type ``node`` contains itself. Then a short payload can nest deeply."""
     try:
         _measure(node, types, lambda _: 0, recursive=None)
     except _Recursive:
@@ -401,34 +414,38 @@ def is_recursive(node: Type, types: Mapping[str, JSONObject]) -> bool:
 
 
 def count_types(node: Type, types: Mapping[str, JSONObject]) -> int:
-    """Count the types in ``node`` written out in full. A recursive one counts once where it recurs.
+    """Return the number of types in ``node`` with all names expanded. A recursive type counts once where it recurs.
 
-    Twenty records that each contain the next one twice are a million: decoding even an empty one takes as long.
+    For example, twenty records that each contain the next one twice make a million types. Decoding even an empty value
+    takes as many steps.
     """
     return 1 + _measure(node, types, lambda _: 1, recursive=1)
 
 
 def has_empty_items(node: Type, types: Mapping[str, JSONObject]) -> bool:
-    """Return True if an array has items that take no bytes: ten bytes of payload can then claim 2^60 items."""
+    """Return True if an array has items that take no bytes. Then ten bytes of payload can claim 2^60 items."""
     arrays = (item for item in walk(node, types) if isinstance(item, dict) and item["type"] == "array")
     return any(_measure(item["items"], types, _count_own_bytes, recursive=1) == 0 for item in arrays)
 
 
 def _count_own_bytes(node: Type) -> int:
-    """Return the least a type adds to a payload beyond what is inside it."""
+    """Return the minimum number of bytes that a type adds to a payload in addition to the types that it contains."""
     if isinstance(node, dict) and node["type"] == "fixed":
         return int(node["size"])
     return 0 if node == "null" or (isinstance(node, dict) and node["type"] == "record") else 1
 
 
 class _Recursive(Exception):
-    """A type contains itself."""
+    """Raised if a type contains itself."""
 
 
 def _measure(
     node: Type, types: Mapping[str, JSONObject], measure_own: Callable[[Type], int], *, recursive: int | None
 ) -> int:
-    """Return the sum of ``measure_own`` over ``node`` and all inside it; a named type counts wherever it is used."""
+    """Return the sum of ``measure_own`` over ``node`` and all types in it; a named type counts at every use.
+
+    ``recursive`` is the size of a type inside itself. If it is None, a recursive type raises ``_Recursive``.
+    """
     sizes: dict[str, int | None] = {}
 
     def measure(inner: Type) -> int:
@@ -438,7 +455,8 @@ def _measure(
         if name is None:
             return measure_own(inner) + sum(map(measure, _list_inner(inner)))
         if name not in sizes:
-            # Marked as under way: who meets it again before it is known is inside of it.
+            # None means that the type is being measured. If the name is found again before the end, the type contains
+            # itself.
             sizes[name] = None
             sizes[name] = measure_own(inner) + sum(map(measure, _list_inner(inner)))
         size = sizes[name] if sizes[name] is not None else recursive

@@ -1,4 +1,4 @@
-"""Apache Avro: the format and its schemas. Payloads are single datums, in binary or in Avro's JSON encoding."""
+"""Apache Avro: the format and its schemas. A payload is a single datum in the binary or the JSON encoding of Avro."""
 
 from __future__ import annotations
 
@@ -69,8 +69,9 @@ _LOGICAL: Final[dict[tuple[str, str], Kind]] = {
 
 
 def make_shape(node: Type, types: Mapping[str, JSONObject], *, nullable: bool = False) -> Shape:
-    """Return the shape of values of ``node``; a union of more than null and one type, and recursion, become
-    ``Anything``.
+    """Return the shape of the values of ``node``.
+
+    Recursive types and unions of several types besides null become ``Anything``.
     """
     return _build_shape(node, types, nullable, frozenset())
 
@@ -121,7 +122,7 @@ def _build_scalar(kind: str, node: JSONObject, nullable: bool) -> Shape:
 
 
 def find_constants(node: Type, types: Mapping[str, JSONObject]) -> dict[str, frozenset[JSON]]:
-    """Return the enum fields of a record, each with its symbols."""
+    """Return the enum fields of the record ``node``, each with its symbols; empty if ``node`` is not a record."""
     node = types.get(node, node) if isinstance(node, str) else node
     values_by_name: dict[str, frozenset[JSON]] = {}
     for part in node.get("fields", ()) if isinstance(node, dict) else ():
@@ -132,7 +133,7 @@ def find_constants(node: Type, types: Mapping[str, JSONObject]) -> dict[str, fro
     return values_by_name
 
 
-# What the binary decoder raises on bytes that are not what the schema says.
+# The exceptions that the binary decoder raises for bytes that do not match the schema.
 BROKEN: Final = (
     ArithmeticError,
     AttributeError,
@@ -144,16 +145,16 @@ BROKEN: Final = (
     SchemaResolutionError,
     struct.error,
 )
-# Where the library names what it reads from, by an address that is another each time.
+# The library's messages name the stream with an address that differs each time.
 _STREAM: Final = re.compile(r" from <_io\.BytesIO object at 0x[0-9a-f]+>")
-# The release whose enums may have a default for symbols they do not know.
+# The first release whose enums may have a default for unknown symbols.
 _ENUM_DEFAULTS: Final = (1, 9)
 _RELEASE: Final = re.compile(r"\d+(\.\d+)*", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AvroSchema:
-    """An Avro schema: the document's top-level type, or the named type of a deep link."""
+    """An Avro schema: the top-level type of a document, or the named type of a deep link."""
 
     format: str
     names: Names
@@ -164,14 +165,14 @@ class AvroSchema:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over format, document and deep link."""
+        """The SHA-256 digest of the format, the document and the deep link."""
         return digest(f"{self.format} {self.names.fingerprint} {self.link}".encode())
 
     def encode(self, value: JSON, content_type: str = "") -> bytes:
-        """Return a datum in JSON if ``content_type`` says so, else in binary. Raises ``PayloadError``."""
+        """Return ``value`` as JSON if ``content_type`` is JSON, otherwise in binary. Raises ``PayloadError``."""
         if not (is_json(content_type) or self.is_binary(content_type)):
             raise make_unsupported_error(content_type, self.format)
-        # The writer of the library drops members that a record does not have, and so would lose what it was given.
+        # The library's writer silently drops members that a record does not declare, so report them here.
         findings = self.validate(value) or list(islice(list_surplus(value, self.type, self.names.types), MAX_FINDINGS))
         if findings:
             raise PayloadError("schema_violation", findings)
@@ -190,11 +191,11 @@ class AvroSchema:
         return stream.getvalue()
 
     def reading(self, writer: Schema) -> Schema:
-        """Return this schema as the reader of payloads that ``writer`` wrote (K-40)."""
+        """Return this schema as the reader of payloads that ``writer`` wrote, by Avro's schema resolution (K-40)."""
         return replace(self, writer=writer) if isinstance(writer, AvroSchema) else writer
 
     def decode(self, payload: bytes, content_type: str = "") -> JSON:
-        """Decode JSON if ``content_type`` says so, else binary. Raises ``PayloadError``."""
+        """Decode JSON if ``content_type`` is JSON, otherwise binary. Raises ``PayloadError``."""
         if is_json(content_type):
             return self._decode_text(payload)
         if not self.is_binary(content_type):
@@ -202,7 +203,7 @@ class AvroSchema:
         return self._decode_binary(payload)
 
     def is_binary(self, content_type: str) -> bool:
-        """Return True if payloads of a content type are in the binary encoding."""
+        """Return True if ``content_type`` means the binary encoding, as an empty one does."""
         name = parse_media_type(content_type)
         return not name or name == "application/octet-stream" or ("avro" in name and not is_json(name))
 
@@ -215,7 +216,9 @@ class AvroSchema:
         return value if self.writer is None else self._resolve_value(value, self.writer)
 
     def _resolve_value(self, value: JSON, writer: AvroSchema) -> JSON:
-        """Resolve the writer's value to this schema, through the binary encoding on which resolution is defined."""
+        """Convert a value of the schema ``writer`` to this schema. Resolution is defined for the
+        binary encoding only.
+        """
         stream = BytesIO()
         try:
             fastavro.schemaless_writer(stream, writer.parsed, value)
@@ -238,7 +241,7 @@ class AvroSchema:
             raise make_payload_error(
                 "decode_error", "avro", f"not {self.link or 'this schema'} in Avro: {why}"
             ) from None
-        # A datum says nothing of its end: bytes behind it mean that it was written with another schema.
+        # A datum does not encode its end. Remaining bytes mean that it was written with another schema.
         if stream.tell() != len(payload):
             surplus = len(payload) - stream.tell()
             raise make_payload_error("decode_error", "avro", f"{surplus} bytes follow the datum")
@@ -246,39 +249,42 @@ class AvroSchema:
 
     @cached_property
     def has_indices(self) -> bool:
-        """True if a datum may have the index of a symbol or of an alternative in it."""
+        """True if a datum may contain the index of a symbol or of an alternative, which has to be checked."""
         return has_indices(self.type, self.names.types)
 
     @cached_property
     def parsed(self) -> Any:
-        """The schema as the binary decoder wants it."""
+        """The schema in the form that the binary decoder of the library needs."""
         return fastavro.parse_schema(self.names.complete(self.type))
 
     @cached_property
     def _with_defaults(self) -> Any:
-        """The same with defaults that the library takes for values as they stand, when it reads and when it writes."""
+        """The parsed schema with defaults as Python values, as the library expects them when it reads and writes."""
         complete = _read_defaults(self.names.complete(self.type), self.names.types)
         return fastavro.parse_schema(complete, _ignore_default_error=True)
 
     @cached_property
     def read_datum(self) -> Any:
-        """The binary decoder. The compiled one crashes on deep recursion, so recursive schemas get the other one."""
-        # The pure Python reader is an order of magnitude slower, so that only those schemas pay that need it.
+        """The function that decodes binary datums. Recursive schemas need the pure Python one: the
+        compiled one crashes.
+        """
+        # The pure Python reader is ten times slower, so it is used for recursive schemas only.
         recursive = is_recursive(self.type, self.names.types)
         return _read_py.schemaless_reader if recursive else fastavro.schemaless_reader
 
     def validate(self, value: JSON) -> list[Finding]:
-        """Return every violation in an already decoded value."""
+        """Return every violation in the decoded ``value``, at most ``MAX_FINDINGS``."""
         return list(islice(list_violations(value, self.type, self.names.types), MAX_FINDINGS))
 
     def with_numbers(self, value: JSON) -> JSON:
-        """Return a value that was kept as JSON, with NaN and infinities for their names where no type takes these as
-        text.
+        """Return ``value``, stored as JSON, with the names of NaN and infinities replaced by numbers.
+
+        A name remains where a type accepts it as text.
         """
         return json_encoding.with_numbers(value, self.type, self.names.types)
 
     def shape(self) -> Shape:
-        """Return the columns of a record's fields."""
+        """Return the shape of the values, for a record the columns of its fields."""
         return self._shape
 
     @cached_property
@@ -290,12 +296,12 @@ class AvroSchema:
         return make_tree(self.type, self.names.types)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
-        """Return the enum fields of a record."""
+        """Return the enum fields of a record with their symbols."""
         return find_constants(self.type, self.names.types)
 
 
 def _read_defaults(node: Type, types: Mapping[str, JSONObject]) -> Type:
-    """Return a complete schema with the values that defaults stand for in their places."""
+    """Return the complete schema ``node`` with all defaults as decoded values."""
     if isinstance(node, list):
         return [_read_defaults(branch, types) for branch in node]
     if not isinstance(node, dict):
@@ -307,13 +313,13 @@ def _read_defaults(node: Type, types: Mapping[str, JSONObject]) -> Type:
 
 
 def _read_default(part: JSONObject, types: Mapping[str, JSONObject]) -> JSONObject:
-    # of the field as it was: defaults in its own type are part of its default
+    # Use the original field, because its default may rely on defaults inside its type.
     value = {"default": json_encoding.read_default(part, types)} if "default" in part else {}
     return {**part, **value, "type": _read_defaults(part["type"], types)}
 
 
 class AvroFormat:
-    """Reads Avro schema documents of any release: later ones only added to the language."""
+    """The format for Avro schema documents of all releases. Later releases only added to the language."""
 
     name: Final = "Avro"
     versions: Final = (
@@ -322,14 +328,16 @@ class AvroFormat:
     )
 
     def canonical(self, format: str) -> str | None:
-        """``Avro/<release>``, or ``Avro`` where none is named."""
+        """Return ``Avro/<release>``, or ``Avro`` if ``format`` has no release; None if the release
+        is not a version number.
+        """
         version = format.partition("/")[2].strip()
         if "/" not in format:
             return self.name
         return f"{self.name}/{version}" if _RELEASE.fullmatch(version) else None
 
     def check(self, document: bytes, format: str) -> list[Finding]:  # noqa: ARG002 - all releases are read alike
-        """Return the findings about a document."""
+        """Return the findings about ``document``. Types that it does not define are errors."""
         return self._find_problems(document, None)
 
     def parse(
@@ -340,9 +348,10 @@ class AvroFormat:
         link: str = "",
         resolve: Resolve | None = None,
     ) -> AvroSchema:
-        """Return the schema ``link`` names: ``#Record``, ``:Record`` or the name alone.
+        """Return the schema that ``link`` names: ``#Record``, ``:Record`` or only the name.
 
-        ``resolve`` is asked for types that the document does not define, by full name. Raises ``SchemaError``.
+        ``resolve`` returns the documents of types that the document does not define, by full name. Raises
+        ``SchemaError``.
         """
         names = _read_names(document, resolve)
         stated = link.removeprefix("#").removeprefix(":").removeprefix("/")
@@ -352,18 +361,18 @@ class AvroFormat:
             message = f"{stated!r} names no type of the document, or several; there are: {there}"
             raise SchemaError([Finding(path=link, rule="link", message=shorten(message))])
         start = name or names.root
-        # Not a matter of taste: a payload of ten bytes would have a reader make 2**60 items.
+        # Such a schema is a security risk: a payload of ten bytes would make a reader create 2**60 items.
         if has_empty_items(start, names.types):
             message = "an array has items that take no bytes, so its length could not be trusted"
             raise SchemaError([Finding(path="", rule="empty_items", message=message)])
         return AvroSchema(format=self.canonical(format) or self.name, names=names, type=start, link=name or "")
 
     def identities(self, document: bytes) -> tuple[str, ...]:
-        """Return the full names of the types at the top level."""
+        """Return the full names of the types that ``document`` defines at its top level."""
         return list_defined_names(document)
 
     def check_whole(self, text: SchemaText) -> list[Finding]:
-        """Check a document with the types that others define. A type that nobody defines is an error."""
+        """Return the findings about a document and the types it uses from others. A missing type is an error."""
         return self._find_problems(text.document, text.resolve)
 
     def _find_problems(self, document: bytes, resolve: Resolve | None) -> list[Finding]:
@@ -373,9 +382,9 @@ class AvroFormat:
             return list(error.findings)
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
-        """Return why schema resolution fails for some datum of ``writer``. The top-level types are compared.
+        """Return why schema resolution fails for some datum of ``writer``, comparing the top-level types.
 
-        Raises ``SchemaError``.
+        Raises ``SchemaError`` for a document that cannot be used.
         """
         return resolution.find_differences(
             _read_names(reader.document, reader.resolve),
@@ -389,7 +398,7 @@ def _read_names(document: bytes, resolve: Resolve | None) -> Names:
 
 
 def _release(format: str) -> tuple[float, ...]:
-    """Return the release that ``Avro/<release>`` names; without one, a later one than all."""
+    """Return the release in ``format`` as a tuple of numbers; without a release, a tuple greater than all releases."""
     version = format.partition("/")[2].strip()
     return tuple(map(int, version.split("."))) if _RELEASE.fullmatch(version) else (math.inf,)
 

@@ -1,6 +1,6 @@
 """Check that the indices in a binary datum are not negative.
 
-The decoder takes -1 for the last symbol of an enum, and for the last alternative of a union.
+The decoder interprets -1 as the last symbol of an enum or the last alternative of a union.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any, Final
 from signalbook.formats.avro.document import PRIMITIVES
 from signalbook.values import JSONObject
 
-# A schema node as ``json_encoding`` has them: a name, a list of alternatives, or an object.
+# A schema node as in ``json_encoding``: a name, a list of alternatives, or an object.
 _Node = Any
 _WIDTHS: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 
 
 def has_indices(node: _Node, types: Mapping[str, JSONObject]) -> bool:
-    """Return True if a datum of ``node`` may have an enum or a union in it."""
+    """Return True if a datum of ``node`` may contain an enum or a union."""
     nodes, seen = [node], set()
     while nodes:
         part = nodes.pop()
@@ -35,12 +35,12 @@ def has_indices(node: _Node, types: Mapping[str, JSONObject]) -> bool:
 
 
 def check_indices(datum: bytes, node: _Node, types: Mapping[str, JSONObject]) -> None:
-    """Raise ``ValueError`` for a negative index. The decoder must have accepted the datum."""
+    """Raise ``ValueError`` if ``datum`` has a negative index. The decoder must have accepted the datum before."""
     _Datum(datum, types).skip(node)
 
 
 class _Datum:
-    """The bytes of a datum, and a place in them."""
+    """The bytes of a datum and the current position in them."""
 
     def __init__(self, datum: bytes, types: Mapping[str, JSONObject]) -> None:
         self._datum = datum
@@ -48,7 +48,7 @@ class _Datum:
         self._at = 0
 
     def skip(self, node: _Node) -> None:
-        """Go behind a value of ``node``."""
+        """Move the position past a value of ``node``."""
         if isinstance(node, str) and node not in PRIMITIVES:
             node = self._types[node]
         if isinstance(node, list):
@@ -58,7 +58,7 @@ class _Datum:
         if kind in ("int", "long"):
             self._read_number()
         elif kind in ("string", "bytes"):
-            size = self._read_number()  # which moves the place itself
+            size = self._read_number()  # this call moves the position itself
             self._at += size
         elif kind in _WIDTHS:
             self._at += _WIDTHS[kind]

@@ -1,6 +1,6 @@
-"""Avro's JSON encoding: written, and read strictly, every finding with its path.
+"""Encode values in Avro's JSON encoding, decode them strictly, and report every finding with its path.
 
-The library's own reader takes text for a number and drops surplus members without a word; a registry's data must not.
+The library's own reader accepts text as a number and silently drops unknown members, which is not acceptable here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAX_VALUE_DEPTH: Final = 64
 
 
 def list_violations(value: JSON, node: Type, types: Mapping[str, JSONObject], path: Path = ()) -> Iterator[Finding]:
-    """Yield every violation in ``value``, with its JSON Pointer."""
+    """Yield every violation in the decoded ``value`` of the type ``node``, with its JSON Pointer."""
     if isinstance(node, str) and node not in PRIMITIVES:
         node = types[node]
     if len(path) > _MAX_VALUE_DEPTH:
@@ -65,8 +65,9 @@ def _check_union(value: JSON, node: list[Type], types: Mapping[str, JSONObject],
 
 
 def list_surplus(value: JSON, node: Type, types: Mapping[str, JSONObject], path: Path = ()) -> Iterator[Finding]:
-    """Yield every member of a conforming value that its record does not have: a reader skips it, a writer would lose
-    it.
+    """Yield a finding for every member of a conforming ``value`` that its record does not declare.
+
+    A reader may skip such members, but a writer would lose them.
     """
     if isinstance(node, str) and node not in PRIMITIVES:
         node = types[node]
@@ -87,15 +88,19 @@ def list_surplus(value: JSON, node: Type, types: Mapping[str, JSONObject], path:
 
 
 def choose_branch(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) -> Type:
-    """Return the alternative of a union that a conforming value is of: the first that has all of it, else the first."""
-    # A record with all members optional fits nearly any object: one that loses nothing is to be preferred.
+    """Return the alternative of a union for a conforming ``value``.
+
+    The first conforming alternative that declares all its members takes precedence over other conforming alternatives.
+    """
+    # A record with only optional members fits nearly any object, so prefer an alternative that loses nothing.
     fitting = [branch for branch in branches if not any(True for _ in list_violations(value, branch, types))]
     return next((branch for branch in fitting if not any(True for _ in list_surplus(value, branch, types))), fitting[0])
 
 
 def with_numbers(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
-    """Return a value that was kept as JSON, with the numbers of ``NONFINITE`` for their names where ``node`` has no
-    text.
+    """Return ``value``, stored as JSON, with the names in ``NONFINITE`` replaced by numbers.
+
+    A name remains where ``node`` allows a text.
     """
     return _convert_numbers(value, node, types) if _has_names(value) else value
 
@@ -129,7 +134,7 @@ def _convert_numbers(value: JSON, node: Type, types: Mapping[str, JSONObject]) -
 
 def _convert_alternative(value: JSON, node: list[Type], types: Mapping[str, JSONObject]) -> JSON:
     branches = [branch for branch in node if branch != "null"]
-    # Where one alternative takes a name as text, it is text.
+    # If an alternative accepts the name as text, keep the text.
     if len(branches) > 1:
         if not any(True for _ in list_violations(value, node, types)):
             return value
@@ -138,7 +143,7 @@ def _convert_alternative(value: JSON, node: list[Type], types: Mapping[str, JSON
 
 
 def _is_like(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> bool:
-    """Return True if a value with names of numbers may be of an alternative of a union."""
+    """Return True if ``value``, which contains names of numbers, may belong to the alternative ``node`` of a union."""
     if isinstance(node, str) and node not in PRIMITIVES:
         node = types[node]
     kind = node if isinstance(node, str) else node["type"]
@@ -148,12 +153,12 @@ def _is_like(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> bool:
 
 
 def _explain_wrong(value: JSON, node: Type) -> str:
-    """Return why a value is not of a simple type, or ``""``."""
+    """Return why ``value`` does not conform to a simple type, or ``""`` if it does."""
     try:
         if validate(value, node, raise_errors=False):
             return ""
         why = ""
-    except (ArithmeticError, AttributeError, TypeError, ValueError) as error:  # as of a decimal with too many digits
+    except (ArithmeticError, AttributeError, TypeError, ValueError) as error:  # too many digits
         why = f": {error}"
     return f"{value!r} is no {node if isinstance(node, str) else node['type']}{why}"
 
@@ -162,15 +167,15 @@ _EPOCH_DATE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def decode(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> tuple[JSON, list[Finding]]:
-    """Return the value that JSON-encoded Avro stands for, and every finding about it."""
+    """Return the decoded value of ``value``, JSON-encoded Avro of the type ``node``, and all findings about it."""
     reader = _Reader(types)
     return reader.read(value, node, ()), reader.findings[:MAX_FINDINGS]
 
 
 def encode(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
-    """Return a conforming value in Avro's JSON encoding: a field that is not there is left to its default.
+    """Return a conforming value in Avro's JSON encoding; an absent field with a default is left out.
 
-    Raises ``ValueError`` for a number that JSON does not have, and what the library raises for a value of a logical
+    Raises ``ValueError`` for a number that JSON cannot represent, and the library's exceptions for a value of a logical
     type that it cannot write.
     """
     if isinstance(node, str) and node not in PRIMITIVES:
@@ -192,7 +197,7 @@ def encode(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> JSON:
 
 
 def _tag_value(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) -> JSON:
-    """Return a value of a union: under the name of the alternative that it is of."""
+    """Return a value of a union as an object whose only member has the name of its alternative; null stays null."""
     if value is None:
         return None
     branch = choose_branch(value, branches, types)
@@ -200,21 +205,21 @@ def _tag_value(value: JSON, branches: list[Type], types: Mapping[str, JSONObject
 
 
 def _simplify_value(value: JSON, kind: str, node: Type) -> JSON:
-    """Return a value of a logical type as one of the type below it."""
+    """Return a value of a logical type as a value of the underlying type."""
     logical = "" if isinstance(node, str) else node.get("logicalType", "")
     return LOGICAL_WRITERS[f"{kind}-{logical}"](value, node) if (kind, logical) in _LOGICAL else value
 
 
 def read_default(field: JSONObject, types: Mapping[str, JSONObject]) -> JSON:
-    """Return the default of a record's field, with values as the binary decoder gives them."""
+    """Return the default of a record's field as the binary decoder would return it."""
     reader = _Reader(types)
     value = reader.field({}, field, ())
-    # One that is of another alternative of a union than the first is left as it stands.
+    # A default that does not belong to the first alternative of a union is returned unchanged.
     return field["default"] if reader.findings else value
 
 
 class _Reader:
-    """Reads one value, collecting findings."""
+    """Decodes one value and collects the findings."""
 
     def __init__(self, types: Mapping[str, JSONObject]) -> None:
         self.types = types
@@ -292,7 +297,7 @@ class _Reader:
         if wrong:
             self.report(path, "type", f"expected {wrong}")
             return None
-        # One character stands for one byte, as the specification has it for bytes in JSON.
+        # By the specification, one character in JSON represents one byte.
         plain = value.encode("latin-1") if kind in ("bytes", "fixed") else value
         try:
             return _to_float(value, kind) if kind in FLOATS else _decode_logical(plain, node)
@@ -307,7 +312,7 @@ _LARGEST_FLOATS: Final = {"float": (2 - 2**-23) * 2.0**127, "double": sys.float_
 
 
 def _to_float(value: Any, kind: str) -> float:
-    """Return the nearest number of the type ``kind``. Raises ``ValueError`` for one beyond all of them."""
+    """Return ``value`` as a float. Raises ``ValueError`` if it is too large for the type ``kind``."""
     if not abs(value) <= _LARGEST_FLOATS[kind]:
         raise ValueError("it is too large")
     return float(value)
@@ -329,12 +334,12 @@ def _time(unit: int) -> Callable[[int, JSONObject], time]:
 
 def _decode_decimal(value: bytes, node: JSONObject) -> Decimal:
     number = int.from_bytes(value, "big", signed=True)
-    # The default context would round to 28 digits; a byte is two and a half of them.
+    # The default context would round to 28 digits. A byte needs less than three digits.
     exact = Context(prec=max(len(value) * 3, 1))
     return exact.create_decimal(number).scaleb(-int(node.get("scale", 0)), exact)
 
 
-# The same Python values that the binary decoder gives.
+# Converters to the same Python values that the binary decoder returns.
 _LOGICAL: Final[dict[tuple[str, str], Callable[[Any, JSONObject], Any]]] = {
     ("long", "timestamp-millis"): _build_timestamp(timedelta(milliseconds=1)),
     ("long", "timestamp-micros"): _build_timestamp(timedelta(microseconds=1)),

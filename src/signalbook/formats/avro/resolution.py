@@ -1,7 +1,7 @@
-"""Avro's schema resolution: why a reader's schema does not read what a writer's schema allows.
+"""Avro's schema resolution: find why a reader's schema cannot read data of a writer's schema.
 
-The rules are those of the Avro specification, "Schema Resolution" and "Aliases", and no others: what it lets pass is no
-difference, a ``long`` that loses digits as a ``float`` included (docs/decisions/056).
+The rules are exactly those of the Avro specification, "Schema Resolution" and "Aliases". What the specification allows
+is not a difference, even a ``long`` that loses digits as a ``float`` (docs/decisions/056).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from signalbook.values import JSONObject
 
 MAX_STEPS: Final = 200_000
 _SYMBOLS_A_STEP: Final = 20
-# What a writer's type may be read as, beside itself.
+# The types that a writer's type may be read as, in addition to itself.
 _PROMOTIONS: Final = {
     "int": {"long", "float", "double"},
     "long": {"float", "double"},
@@ -25,7 +25,7 @@ _PROMOTIONS: Final = {
     "string": {"bytes"},
     "bytes": {"string"},
 }
-# The types a logical type may be put on; anywhere else, and any other, the specification has readers ignore.
+# The types that a logical type may annotate. By the specification, readers ignore all other logical types.
 _LOGICAL: Final = {
     "decimal": {"bytes", "fixed"},
     "big-decimal": {"bytes"},
@@ -39,11 +39,11 @@ _LOGICAL: Final = {
 
 
 def find_differences(reader: Names, writer: Names, *, enum_defaults: bool) -> list[Difference]:
-    """Return every reason why the top-level type of ``writer`` does not resolve to that of ``reader``.
+    """Return all reasons why the top-level type of ``writer`` does not resolve to the top-level type of ``reader``.
 
-    ``enum_defaults``: whether an enum's default stands for symbols it does not know, as from release 1.9 on. A path
-    starts with the full name of a record: ``com.example.Order.items[].price``; ``[]`` are the items of an array, ``{}``
-    the values of a map, ``<name>`` an alternative of a union.
+    ``enum_defaults`` is True if the default of an enum replaces unknown symbols, as from release 1.9 on. A path starts
+    with the full name of a record: ``com.example.Order.items[].price``; ``[]`` means the items of an array, ``{}`` the
+    values of a map, ``<name>`` an alternative of a union.
     """
     if reader.fingerprint == writer.fingerprint:
         return []
@@ -52,7 +52,7 @@ def find_differences(reader: Names, writer: Names, *, enum_defaults: bool) -> li
 
 
 class _Resolution(Comparison):
-    """Compares pairs of types; records wait in line, so that the depth of a schema does not matter."""
+    """Compares pairs of types. Records are queued, so that the depth of a schema does not matter."""
 
     def __init__(self, reader: Names, writer: Names, enum_defaults: bool) -> None:
         super().__init__(MAX_STEPS)
@@ -79,7 +79,7 @@ class _Resolution(Comparison):
             self.single(reader, writer, path)
 
     def alternative(self, reader: Type, writer: Type, path: str, *, of: list[Type] | None) -> None:
-        """Compare one type that may have been written, where the reader or the writer (``of``) has a union."""
+        """Compare one type of the writer if the reader has a union, or the writer has the union ``of``."""
         candidates = [
             _resolve_name(branch, self.reader) for branch in (reader if isinstance(reader, list) else [reader])
         ]
@@ -103,15 +103,15 @@ class _Resolution(Comparison):
                 "the same short name"
             )
             self.report(path, "union_ambiguous", _format_name(writer), _format_name(matching[0]), message)
-        # An optional type keeps the path of its field: only a choice between types has to be named.
+        # An optional type keeps the path of its field; the alternative is named only if there are several.
         several = sum(branch != "null" for branch in candidates) > 1
         self.single(matching[0], writer, f"{path}<{_format_label(matching[0])}>" if several and path else path)
 
     def matches(self, reader: Type, writer: Type) -> bool:
-        """Return True if two types match in the specification's sense, without their members."""
+        """Return True if two types match as the specification defines, regardless of their members."""
         self.step()
         reader, writer = _resolve_name(reader, self.reader), _resolve_name(writer, self.writer)
-        # To the specification a union matches anything; its alternatives are compared when values are.
+        # By the specification, a union matches any type. Its alternatives are compared later.
         if isinstance(reader, list) or isinstance(writer, list):
             return True
         kind = _find_kind(reader)
@@ -123,12 +123,12 @@ class _Resolution(Comparison):
         return kind in PRIMITIVES or (self.same_name(reader, writer) and reader.get("size") == writer.get("size"))
 
     def same_name(self, reader: JSONObject, writer: JSONObject) -> bool:
-        """Return True if the unqualified names are equal, or an alias of the reader is the writer's full name."""
+        """Return True if the unqualified names are equal, or if an alias of the reader is the writer's full name."""
         old, new = str(writer["name"]), str(reader["name"])
         return old.rpartition(".")[2] == new.rpartition(".")[2] or old in self.aliases[new]
 
     def single(self, reader: Type, writer: Type, path: str) -> None:
-        """Compare two types that are no unions."""
+        """Compare two types, neither of them a union."""
         kind = _find_kind(reader)
         if kind != _find_kind(writer) and kind not in _PROMOTIONS.get(_find_kind(writer), ()):
             message = f"{_format_type(writer)} cannot be read as {_format_type(reader)}"
@@ -148,14 +148,14 @@ class _Resolution(Comparison):
             inside[kind](reader, writer, path)
 
     def line_up(self, reader: JSONObject, writer: JSONObject, path: str) -> None:
-        # Each pair once, or types that contain themselves would be compared without end.
+        # Compare each pair only once, because types may contain themselves.
         pair = (reader["name"], writer["name"])
         if pair not in self.met:
             self.met.add(pair)
             self.waiting.append((reader, writer, path or reader["name"]))
 
     def record(self, reader: JSONObject, writer: JSONObject, path: str) -> None:
-        """Compare fields by name or by an alias of the reader's; fields that only the writer has are skipped."""
+        """Compare fields by the reader's names and aliases; fields that only the writer has are skipped."""
         written = {part["name"]: part for part in writer["fields"]}
         claimed: dict[str, str] = {}
         for part in reader["fields"]:
@@ -170,7 +170,9 @@ class _Resolution(Comparison):
                 self.report(here, "default_missing", None, _format_type(part["type"]), message)
 
     def check_unambiguous(self, name: str, sources: list[str], claimed: dict[str, str], path: str) -> None:
-        """Check that a written field goes to a single field of the reader, because libraries differ otherwise."""
+        """Report a written field that is ambiguous between the reader's fields, because libraries
+        handle it differently.
+        """
         if len(sources) > 1:
             message = f"{' and '.join(sources)} are both written, and both are names of the reader's {name}"
             self.report(path, "alias_ambiguous", sources, name, message)
@@ -181,7 +183,7 @@ class _Resolution(Comparison):
 
     def enum(self, reader: JSONObject, writer: JSONObject, path: str) -> None:
         symbols = frozenset(reader["symbols"])
-        # A default that is none of the symbols would stand for nothing.
+        # A default that is not one of the symbols has no effect.
         if self.enum_defaults and reader.get("default") in symbols:
             return
         self.step(len(writer["symbols"]) // _SYMBOLS_A_STEP)
@@ -201,11 +203,11 @@ class _Resolution(Comparison):
         self.compare(reader[inner], writer[inner], path + mark)
 
     def logical(self, reader: Type, writer: Type, path: str) -> None:
-        """Check that two logical types are the same. If one side has none, the underlying type counts."""
+        """Report different logical types. If one side has no logical type, only the underlying types matter."""
         old, new = _find_meaning(writer), _find_meaning(reader)
         if old is None or new is None or old == new:
             return
-        # Scale and precision are no part of the bytes: the same bytes would be another number.
+        # Scale and precision are not encoded: the same bytes would be read as another number.
         decimal = old[0] == new[0]
         rule = "decimal_changed" if decimal else "logical_type_changed"
         message = "decimals of another precision or scale" if decimal else "the same bytes with another meaning"
@@ -238,12 +240,12 @@ def _format_label(node: Type) -> str:
 
 
 def _list_names(part: JSONObject) -> list[str]:
-    """Return a field's name and aliases."""
+    """Return the name and the aliases of a field."""
     return list(dict.fromkeys([part["name"], *part.get("aliases", ())]))
 
 
 def _find_meaning(node: Type) -> tuple[Any, ...] | None:
-    """Return the logical type with what belongs to it, or None where there is none that counts."""
+    """Return the logical type and its parameters, or None if there is no valid logical type."""
     if not isinstance(node, dict) or node["type"] not in _LOGICAL.get(node.get("logicalType", ""), ()):
         return None
     name = node["logicalType"]
@@ -255,7 +257,7 @@ def _format_logical(meaning: tuple[Any, ...]) -> str:
 
 
 def _format_type(node: Type, depth: int = 0) -> str:
-    """Return a type as text for people."""
+    """Return a type as text for messages."""
     if isinstance(node, list):
         return "union of " + ", ".join(_format_type(branch, depth + 1) for branch in node[:10])
     kind = _find_kind(node)

@@ -36,19 +36,19 @@ _BOUNDS: Final = ("precision", "scale", "size", "default")
 
 
 def make_tree(root: Type, types: Mapping[str, JSONObject]) -> SchemaNode:
-    """Return a type, with the named types it uses in their places."""
+    """Return the tree of a type, with references to named types replaced by their definitions."""
     return _Tree(types).node(root, "", ())
 
 
 class _Tree:
-    """Makes one tree; a type inside of itself is not opened again."""
+    """Builds one tree; a type inside itself is not expanded again."""
 
     def __init__(self, types: Mapping[str, JSONObject]) -> None:
         self._types = types
         self._room = Room()
 
     def node(self, type: Type, name: str, above: tuple[str, ...], field: JSONObject | None = None) -> SchemaNode:
-        """Return the node of a type; that of a field has the field's description."""
+        """Return the node of ``type``. If it is the type of ``field``, the description is that of the field."""
         definition = self._types[type] if isinstance(type, str) and type not in PRIMITIVES else type
         if isinstance(definition, list):
             return self._build_union(definition, name, above, field)
@@ -104,7 +104,7 @@ class _Tree:
 
 
 def _is_required(field: JSONObject | None) -> bool:
-    """Return True if a field has no default, which would replace it where a writer does not know it."""
+    """Return True if ``field`` has no default for writers that do not have the field; False if there is no field."""
     return field is not None and "default" not in field
 
 

@@ -12,18 +12,18 @@ from signalbook.formats.shape import Anything, Field, Kind, ListOf, MapOf, Scala
 from signalbook.values import JSON
 
 _INT64: Final = 2**63
-# What decimal columns hold at most.
+# The maximum number of digits in decimal columns.
 _MAX_DECIMAL_DIGITS: Final = 38
-# A float has no more digits behind the point that mean anything.
+# The maximum number of decimal places that a float can represent meaningfully.
 _MAX_SCALE: Final = 16
 _TIME_FORMATS: Final[dict[str, Kind]] = {"date-time": "timestamp", "date": "date"}
-# Limits the members that are found inside of other members.
+# The maximum number of closed members inside other members.
 _MAX_CLOSED_MEMBERS: Final = 1_000
 _ANYTHING: Final = Anything(nullable=True)
 
 
 def make_shape(document: JsonSchemaDocument, node: NormalForm) -> Shape:
-    """Return the shape that every value of ``node`` fits; made once per node, since definitions are shared."""
+    """Return the shape that fits every value of ``node``; cached per node, because definitions are shared."""
     key = ("shape", node)
     if key not in document.cache:
         document.cache[key] = _build_shape(document, node)
@@ -34,7 +34,7 @@ def make_shape(document: JsonSchemaDocument, node: NormalForm) -> Shape:
 def _build_shape(document: JsonSchemaDocument, node: NormalForm) -> Shape:
     if node.kinds == 0 and node.null:
         return Scalar(kind="string", nullable=True)
-    # Several types have no column in common but text.
+    # Only a text column can hold values of several types.
     if node.kinds != 1:
         return Anything(nullable=node.null)
     if node.booleans:
@@ -42,7 +42,7 @@ def _build_shape(document: JsonSchemaDocument, node: NormalForm) -> Shape:
     if node.numbers:
         return _build_number(node.numbers, nullable=node.null)
     if node.strings:
-        # ``format`` is an annotation: whatever text is there conforms.
+        # ``format`` is an annotation: any text conforms.
         kind = _TIME_FORMATS.get(node.strings.format) if node.strings.values is None else None
         return Scalar(kind=kind or "string", sent="string" if kind else None, nullable=node.null)
     if node.arrays:
@@ -76,9 +76,9 @@ def _build_fields(document: JsonSchemaDocument, part: Objects) -> tuple[Field, .
 
 
 def _choose_attributes(names: Iterable[str]) -> list[tuple[str, str]]:
-    """Return a Python attribute for each JSON name: the name itself if possible, else one by position."""
+    """Return pairs of a JSON name and its Python attribute: the name itself if possible, else ``field_<index>``."""
     names = list(names)
-    # Guards are classes whose attributes these are: names that Python or the class itself has a use for are none.
+    # The attributes become attributes of guard classes, so keywords and names with a leading underscore are excluded.
     plain = {name for name in names if name.isidentifier() and not keyword.iskeyword(name) and name[0] != "_"}
     attributes, used = [], set(plain)
     for index, name in enumerate(names):
@@ -106,7 +106,7 @@ def _build_number(numbers: Numbers, *, nullable: bool) -> Scalar:
 
 
 def _find_limits(numbers: Numbers) -> tuple[int | float, int | float]:
-    """Return least and greatest integer; where none is declared, 64 bits."""
+    """Return the smallest and the largest integer; the 64-bit limits if no bound is declared."""
     values = numbers.values or ()
     low = min(values) if values else numbers.low
     high = max(values) if values else numbers.high
@@ -122,16 +122,18 @@ _ClosedMembers = dict[tuple[str, ...], frozenset[JSON]]
 
 
 def find_closed_members(node: NormalForm, depth: int) -> _ClosedMembers:
-    """Return the closed sets of scalar values of required members, by path, at most ``depth`` names long.
+    """Return the closed sets of scalar values of required members, by path of at most ``depth`` names.
 
-    An object with another value there, or with none, does not conform. If there are very many members inside of other
-    members, some of them are left out.
+    An object without such a member, or with another value in it, does not conform. If there are very many closed
+    members inside other members, some of them are left out.
     """
     return {} if node.objects is None else _find_closed_members(node.objects, depth, {})
 
 
 def _find_closed_members(part: Objects, depth: int, cache: dict[tuple[int, int], _ClosedMembers]) -> _ClosedMembers:
-    """Return the closed members of an object. ``cache`` has those of shared definitions, by identity and depth."""
+    """Return the closed members of ``part``. ``cache`` contains the results for shared definitions,
+    by identity and depth.
+    """
     key = id(part), depth
     if key not in cache:
         cache[key] = _collect_closed_members(part, depth, cache)
@@ -139,7 +141,7 @@ def _find_closed_members(part: Objects, depth: int, cache: dict[tuple[int, int],
 
 
 def _collect_closed_members(part: Objects, depth: int, cache: dict[tuple[int, int], _ClosedMembers]) -> _ClosedMembers:
-    # A path counts if all alternatives have it. Each of them may allow other values.
+    # A path is closed only if it is closed in all alternatives. Each alternative may allow other values.
     first, *alternatives = [_find_closed_members(branch, depth, cache) for branch in part.alternatives] or [{}]
     shared = [path for path in first if all(path in other for other in alternatives)]
     closed_sets = {path: first[path].union(*(other[path] for other in alternatives)) for path in shared}
@@ -150,7 +152,7 @@ def _collect_closed_members(part: Objects, depth: int, cache: dict[tuple[int, in
             closed_sets[name,] = values
         elif depth > 1 and member.objects and member.kinds == 1 and not member.null:
             inner_sets = _find_closed_members(member.objects, depth - 1, cache)
-            # A small schema may have any number of paths, because its definitions are shared.
+            # Even a small schema may have very many paths, because its definitions are shared.
             if len(closed_sets) + len(inner_sets) <= _MAX_CLOSED_MEMBERS:
                 closed_sets |= {(name, *path): inner for path, inner in inner_sets.items()}
     return closed_sets

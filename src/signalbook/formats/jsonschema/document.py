@@ -1,4 +1,4 @@
-"""A JSON Schema document, its draft and its references, parsed once and shared by everything that links into it."""
+"""A JSON Schema document, its draft and its references, parsed once and shared by all schemas that link into it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FORMAT_NAME: Final = "JsonSchema"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaDialect:
-    """A version of JSON Schema. ``year`` orders them; ``draft`` is the library's number."""
+    """A version of JSON Schema. ``year`` orders the versions; ``draft`` is the constant for it in ``jsonschema_rs``."""
 
     version: str
     uri: str
@@ -69,9 +69,9 @@ DIALECTS: Final[tuple[SchemaDialect, ...]] = (
         jsonschema_rs.Draft202012Validator,
     ),
 )
-# What a document without `$schema` is taken for, if its format names no version: the version xRegistry starts with.
+# The version for documents without `$schema` whose format names no version: the first version in xRegistry.
 DEFAULT: Final = DIALECTS[2]
-# draft-07, draft/07, draft/2020-12, draft-2020-12, 2020-12: all are met in registries (G-13).
+# All these spellings occur in registries: draft-07, draft/07, draft/2020-12, draft-2020-12, 2020-12 (G-13).
 _BY_VERSION: Final = {
     spelling: dialect
     for dialect in DIALECTS
@@ -81,20 +81,22 @@ _BY_VERSION: Final = {
 
 
 def find_by_format(format: str) -> SchemaDialect | None:
-    """Return the dialect ``JsonSchema/<version>`` names, or ``None`` if it names none that is known."""
+    """Return the dialect that ``JsonSchema/<version>`` names, or None if it names no supported version."""
     return _BY_VERSION.get(format.partition("/")[2].strip().lower())
 
 
 def find_by_schema_uri(uri: str) -> SchemaDialect | None:
-    """Return the dialect of a ``$schema`` value; a trailing ``#`` and http for https do not matter (G-14)."""
+    """Return the dialect of a ``$schema`` value, or None if it is unknown; a trailing ``#`` and http or https are
+    ignored (G-14).
+    """
     return _BY_URI.get(_normalize_uri(uri))
 
 
 def choose(root: JSON, format: str) -> tuple[SchemaDialect, list[Finding]]:
-    """Return the dialect to read a document by, and what is wrong if ``format`` and ``$schema`` disagree (G-14).
+    """Return the dialect of a document, and a finding if ``format`` and ``$schema`` disagree (G-14).
 
-    A version that ``format`` states holds where ``$schema`` is the URI of something else, such as of a meta-schema that
-    extends that version: a warning.
+    If ``$schema`` is an unknown URI, such as a meta-schema that extends a version, the version in ``format`` is used
+    and the finding is a warning.
     """
     stated = find_by_format(format)
     uri = root.get("$schema") if isinstance(root, dict) else None
@@ -121,14 +123,14 @@ _BY_URI: Final = {_normalize_uri(dialect.uri): dialect for dialect in DIALECTS}
 
 
 def resolve_uri(base: str, reference: str) -> str:
-    """Return the URI of the document that ``reference`` points into, resolved against ``base``."""
+    """Return the URI of the document that ``reference`` points into, resolved against ``base``, without a fragment."""
     return base if reference.startswith("#") or not reference else urldefrag(_join_uris(base, reference)).url
 
 
 def _join_uris(base: str, reference: str) -> str:
     try:
         return urljoin(base, reference)
-    except ValueError:  # half of an IPv6 address
+    except ValueError:  # a malformed IPv6 address
         return reference
 
 
@@ -138,12 +140,14 @@ def find_fragment(reference: str) -> str:
 
 
 def make_uri(document: str, pointer: str) -> str:
-    """Return the URI of a place in a document."""
+    """Return the URI of the place ``pointer`` in the document with the URI ``document``."""
     return f"{document}#{quote(pointer, safe='/~!$&()*+,;=:@')}"
 
 
 def lookup(root: JSON, pointer: str) -> JSON:
-    """Return the value of a JSON Pointer in ``root``, or ``True`` (any value) if there is none."""
+    """Return the value at the JSON Pointer ``pointer`` in ``root``, or ``True`` (the schema of any
+    value) if there is none.
+    """
     try:
         return reduce(step_into, pointer.split("/")[1:], root)
     except LookupError:
@@ -166,7 +170,7 @@ _BELOW: Final = (
 def check_weight(documents: Mapping[str, JSON], base: str, pointer: str = "") -> list[Finding]:
     """Return a finding if some payload could make a validator visit more than ``MAX_WEIGHT`` sub-schemas at one place.
 
-    ``documents`` are the schema documents by URI, ``base`` and ``pointer`` are the place of the schema in question.
+    ``documents`` are the schema documents by URI, ``base`` and ``pointer`` are the place of the schema to check.
     """
     try:
         weight = _Weigher(documents).reference(f"#{pointer}", base, 0)
@@ -180,11 +184,15 @@ def check_weight(documents: Mapping[str, JSON], base: str, pointer: str = "") ->
 
 
 class _TooDeep(Exception):
-    """A chain of references longer than ``MAX_CHAIN``."""
+    """Raised for a chain of references longer than ``MAX_CHAIN``."""
 
 
 class _Weigher:
-    """Sums sub-schemas that apply to the same value, and takes the heaviest of those that apply below it."""
+    """Estimates how many sub-schemas a validator visits for one value and one path of values inside it.
+
+    The weight of a schema is the sum over the sub-schemas for the same value, plus the largest weight of the
+    sub-schemas for values inside it.
+    """
 
     def __init__(self, documents: Mapping[str, JSON]) -> None:
         self.documents = documents
@@ -203,8 +211,9 @@ class _Weigher:
         return min(1 + here + below, MAX_WEIGHT + 1)
 
     def reference(self, reference: str, base: str, depth: int) -> int:
-        """Return the weight of the referenced schema; within a cycle it counts once, because the validator remembers
-        its answer.
+        """Return the weight of the referenced schema.
+
+        Within a cycle the schema counts once, because the validator caches its result.
         """
         document, pointer = resolve_uri(base, reference), find_fragment(reference)
         key = f"{document}#{pointer}"
@@ -214,7 +223,9 @@ class _Weigher:
         return self.known[key] or 1
 
     def _find_targets(self, document: str, fragment: str) -> list[JSON]:
-        """Return the possible targets of a reference: parts with their own base may each have that anchor."""
+        """Return the possible targets of a reference. Several parts with their own base URI may
+        have the same anchor.
+        """
         root = self.documents.get(document, True)
         if not fragment or fragment.startswith("/"):
             return [lookup(root, fragment)]
@@ -250,7 +261,7 @@ def _list_below(node: dict[str, JSON]) -> list[JSON]:
     return [*maps, *(item for value in singles for item in (value if isinstance(value, list) else [value]))]
 
 
-# Where a document without an `$id` lives, so that its references have something to be relative to.
+# The URI of a document without an `$id`, so that its relative references can be resolved.
 _ROOT: Final = "https://schema.invalid"
 BASE: Final = f"{_ROOT}/document"
 MAX_DEPTH: Final = 128
@@ -265,10 +276,10 @@ UNUSABLE: Final = (ValueError, jsonschema_rs.ReferencingError, RecursionError)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class JsonSchemaDocument:
-    """A schema document with everything it refers to, ready to compile validators for any part of it.
+    """A schema document with all documents that it refers to, ready to compile validators for any part of it.
 
-    ``documents`` holds it and its references by URI. ``cache`` belongs to whatever derives things from the document.
-    ``certain``: a validator of the whole is sure to compile, so that it can wait until there is something to validate.
+    ``documents`` contains all of them by URI. ``cache`` is for results that other modules derive from the document. If
+    ``certain`` is True, the whole document is known to compile, so compiling can wait until a value is validated.
     """
 
     dialect: SchemaDialect
@@ -281,27 +292,27 @@ class JsonSchemaDocument:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over version and documents."""
+        """The SHA-256 digest of the version and the documents."""
         parts = (uri.encode() + b"\n" + canonical_json(document) for uri, document in self.documents.items())
         return digest(b"\n".join((self.dialect.format.encode(), *parts)))
 
     @cached_property
     def registry(self) -> jsonschema_rs.Registry:
-        """The registry of all documents for validators. Raises one of ``UNUSABLE``."""
+        """The registry of all documents, for validators. Raises one of ``UNUSABLE``."""
         return jsonschema_rs.Registry(list(self.documents.items()), draft=self.dialect.draft)
 
     def is_foreign(self, root: JSON) -> bool:
-        """Return True if a document is in another version of JSON Schema.
+        """Return True if the document ``root`` uses another version of JSON Schema.
 
-        An unknown meta-schema counts as this version, for validators too.
+        An unknown meta-schema counts as this version, as it does for validators.
         """
         uri = root.get("$schema") if isinstance(root, dict) else None
         return isinstance(uri, str) and find_by_schema_uri(uri) not in (None, self.dialect)
 
     def validator(self, *uris: str) -> jsonschema_rs.Validator:
-        """Return a validator for values that conform to all of ``uris``. Raises one of ``UNUSABLE``."""
+        """Return a validator for values that conform to the schemas at all ``uris``. Raises one of ``UNUSABLE``."""
         if len(uris) == 1 and uris[0].removesuffix("#") == self.base:
-            # Not by a reference: the document itself is the outermost place that dynamic references look at.
+            # Do not use a reference here: dynamic references need the document itself as their outermost schema.
             return compile_validator(self.dialect, self.root, self.registry, base_uri=self.base)
         refs = [{"$ref": uri} for uri in uris]
         return compile_validator(self.dialect, refs[0] if len(refs) == 1 else {"allOf": refs}, self.registry)
@@ -310,7 +321,9 @@ class JsonSchemaDocument:
 def compile_validator(
     dialect: SchemaDialect, schema: JSON, registry: jsonschema_rs.Registry | None, *, base_uri: str | None = None
 ) -> jsonschema_rs.Validator:
-    """Return a validator that never fetches anything. ``format`` is an annotation. Raises one of ``UNUSABLE``."""
+    """Return a validator for ``schema`` that never fetches documents and ignores ``format``. Raises
+    one of ``UNUSABLE``.
+    """
     validator: jsonschema_rs.Validator = dialect.validator(
         schema,
         registry=registry,
@@ -323,9 +336,9 @@ def compile_validator(
 
 
 def load(document: bytes, format: str, resolve: Resolve | None) -> JsonSchemaDocument:
-    """Read, check and index a document. Raises ``SchemaError``.
+    """Parse, check and index a document. Raises ``SchemaError``.
 
-    Documents without references to others are kept, so that linking into one hundreds of times reads it once.
+    Documents without references to other documents are cached, so that hundreds of links into one parse it once.
     """
     return _load_closed(document, format) or _load_open(document, format, resolve)
 
@@ -366,8 +379,8 @@ def _load_open(document: bytes, format: str, resolve: Resolve | None) -> JsonSch
 def _is_plain(document: bytes) -> bool:
     """Return True if the text of a document shows that it has no references and needs little work.
 
-    The keywords that refer end alike, unless they are escaped. Without them each part is visited once at most; a part
-    is an object, ``true`` or ``false``.
+    All keywords for references end in ``ef"``, unless they are escaped. Without references each part is visited at most
+    once; the parts are counted by the texts ``{``, ``true`` and ``false``.
     """
     if b'ef"' in document or b"\\" in document:
         return False
@@ -375,7 +388,9 @@ def _is_plain(document: bytes) -> bool:
 
 
 def _find_patterns(document: bytes, root: JSON) -> set[str]:
-    """Return the patterns of a plain document: as it has no escapes, its text tells them sooner than its parts do."""
+    """Return the patterns of a plain document. It has no escapes, so searching its text is faster
+    than visiting its parts.
+    """
     if b"patternProperties" in document:
         return regexes.find_patterns([root])
     return {pattern.decode() for pattern in _PATTERN.findall(document)}
@@ -384,7 +399,7 @@ def _find_patterns(document: bytes, root: JSON) -> set[str]:
 def _is_certain_to_compile(document: bytes, root: JSON, dialect: SchemaDialect, patterns: Iterable[str]) -> bool:
     """Return True if a plain document that its meta-schema accepts certainly compiles.
 
-    Only patterns, and the parts' own URIs, could still fail.
+    Only patterns and URIs of parts could still make compiling fail.
     """
     has_identifier = isinstance(root, dict) and ("id" in root or document.count(_KEYWORDS) > ("$schema" in root))
     if (
@@ -443,13 +458,13 @@ def _build(
 
 
 def find_base_uri(root: JSON) -> str:
-    """Return the URI a document is known by: its ``$id`` (``id`` in draft-04) made absolute, without a fragment."""
+    """Return the base URI of a document: its ``$id`` (``id`` in draft-04) made absolute, without a fragment."""
     identifier = (root.get("$id") or root.get("id")) if isinstance(root, dict) else None
     return resolve_uri(BASE, identifier) if isinstance(identifier, str) else BASE
 
 
 def _read_document(document: bytes, format: str) -> tuple[JSON, SchemaDialect, tuple[Finding, ...]]:
-    """Return the value, its dialect, and what is doubtful about it. Raises ``SchemaError``."""
+    """Return the parsed document, its dialect and its warnings. Raises ``SchemaError``."""
     findings = check_size(document)
     if findings:
         raise SchemaError(findings)
@@ -477,14 +492,14 @@ def _find_meta_problems(root: JSON, dialect: SchemaDialect) -> list[Finding]:
 
 @lru_cache(maxsize=8)
 def find_meta_validator(dialect: SchemaDialect) -> jsonschema_rs.Validator:
-    """Return the validator of schemas of this dialect."""
+    """Return the validator for schemas of ``dialect``."""
     return compile_validator(dialect, {"$ref": dialect.uri + ("" if dialect.year >= 2019 else "#")}, None)
 
 
 def _collect(root: JSON, dialect: SchemaDialect, resolve: Resolve | None) -> dict[str, JSON]:
-    """Return every document reachable from ``root``, by URI.
+    """Return every document that ``root`` refers to, directly or indirectly, by URI.
 
-    Raises ``UnresolvedReferences`` with all references that lead to no document, or to one that cannot be used.
+    Raises ``UnresolvedReferences`` with all references whose document is missing or cannot be used.
     """
     documents: dict[str, JSON] = {}
     own_uri = find_base_uri(root)
@@ -513,12 +528,16 @@ def _collect(root: JSON, dialect: SchemaDialect, resolve: Resolve | None) -> dic
 
 
 def make_public_uri(uri: str) -> str:
-    """Return the name to look a document up by: references relative to a document without ``$id`` become paths."""
+    """Return the name to look up a document by. For a reference relative to a document without
+    ``$id``, this is a path.
+    """
     return uri.removeprefix(_ROOT)
 
 
 def list_identities(document: bytes) -> tuple[str, ...]:
-    """Return the URI that a document states as its own; a relative one as the path that it is from the root."""
+    """Return the URI that a document declares as its own, or no URI. A relative URI is returned as
+    a path from the root.
+    """
     try:
         stated = msgspec.json.decode(document, type=_Identified)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -535,14 +554,16 @@ class _Identified(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ExternalReference:
-    """A reference to another document: its absolute URI, how it is written, and the JSON Pointer of where that is."""
+    """A reference to another document: its absolute URI, its text as written, and the JSON Pointer of its place."""
 
     uri: str
     written: str
     path: str
 
     def content(self, resolve: Resolve | None) -> bytes | None:
-        """Return the document: that of the URI, or else of the path that the reference is, whatever the base URI."""
+        """Return the referenced document or None. Look it up by its URI, then by the reference as a
+        path without base URI.
+        """
         if resolve is None:
             return None
         content = resolve(make_public_uri(self.uri))
@@ -557,7 +578,7 @@ class _ExternalReference:
 
 
 def _warn_unfollowed(root: JSON) -> Finding:
-    """Return the warning that a check by itself did not follow the references of a document."""
+    """Return the warning that a check did not follow the references of a document."""
     uris = dict.fromkeys(make_public_uri(reference.uri) for reference in _find_external(root))
     message = shorten(f"checked in part only: it refers to {', '.join(uris)}")
     return Finding(path="", rule=IMPORT, message=message, severity="warning")
@@ -568,7 +589,7 @@ def _has_external(root: JSON) -> bool:
 
 
 def _find_external(root: JSON, base: str = "") -> Iterator[_ExternalReference]:
-    """Yield the references to other documents in ``root``."""
+    """Yield the references in ``root`` to other documents."""
     base = base or find_base_uri(root)
     refs = list(list_references(root, base))
     if not refs:
@@ -581,14 +602,14 @@ def _find_external(root: JSON, base: str = "") -> Iterator[_ExternalReference]:
 
 
 def list_nested_ids(root: JSON, base: str) -> Iterator[str]:
-    """Yield absolute URIs that parts of a document give themselves with ``$id``."""
+    """Yield the absolute URIs that parts of a document declare with ``$id``."""
     for _, node, scope in walk(root, base):
         if node is not root and any(isinstance(node.get(key), str) for key in ("$id", "id")):
             yield scope
 
 
 def list_references(root: JSON, base: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the JSON Pointer, the reference and the base URI there of each ``$ref`` in a document."""
+    """Yield the JSON Pointer, the text and the base URI of each reference in a document."""
     for path, node, scope in walk(root, base):
         for key in ("$ref", "$dynamicRef", "$recursiveRef"):
             ref = node.get(key)
@@ -612,9 +633,10 @@ def walk(value: JSON, base: str) -> Iterator[tuple[tuple[str | int, ...], dict[s
 
 
 def link_uri(document: JsonSchemaDocument, link: str) -> str:
-    """Return the URI of the part a deep link names: ``#/definitions/A``, ``definitions/A`` or an anchor (G.2, G-15).
+    """Return the URI of the part that a deep link names: ``#/definitions/A``, ``definitions/A`` or an anchor (G.2,
+    G-15).
 
-    Raises ``SchemaError`` if that part asks for too much work.
+    Raises ``SchemaError`` if validating that part could take too much work.
     """
     text = link.removeprefix(":")
     fragment = find_fragment(text) if text.startswith("#") else text
@@ -633,5 +655,5 @@ def _build_unusable(error: BaseException) -> Finding:
 
 
 def make_unusable_error(error: BaseException) -> SchemaError:
-    """Return the ``SchemaError`` for something the validator library refuses to compile."""
+    """Return the ``SchemaError`` for an ``error`` that the validator library raised when compiling."""
     return SchemaError([_build_unusable(error)])

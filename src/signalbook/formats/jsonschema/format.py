@@ -34,7 +34,7 @@ from signalbook.values import JSON, Finding, digest
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class JsonSchema(JsonValues):
-    """A compiled JSON Schema: the document's top level, or the part of a deep link."""
+    """A compiled JSON Schema: the top level of a document, or the part that a deep link names."""
 
     document: JsonSchemaDocument
     uri: str
@@ -42,25 +42,27 @@ class JsonSchema(JsonValues):
 
     @property
     def format(self) -> str:
-        """``JsonSchema/<version>`` of the document."""
+        """The format of the document, ``JsonSchema/<version>``."""
         return self.document.dialect.format
 
     @cached_property
     def validator(self) -> jsonschema_rs.Validator:
-        """The validator. Raises one of ``UNUSABLE``, but not for a schema that ``parse`` has made."""
+        """The validator of the schema, compiled on first use. Raises one of ``UNUSABLE``, but not if ``parse`` made the
+        schema.
+        """
         return self.document.validator(self.uri)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over version, documents and deep link."""
+        """The SHA-256 digest of the version, the documents and the deep link."""
         return digest(f"{self.document.fingerprint} {self.uri}".encode())
 
     def allows(self, value: JSON) -> bool:
-        """Return True if ``value`` has no violation, which takes less time than finding violations."""
+        """Return True if ``value`` has no violation. This is faster than ``validate``."""
         return self.validator.is_valid(value)
 
     def validate(self, value: JSON) -> list[Finding]:
-        """Return every violation in ``value``, at most ``MAX_FINDINGS``."""
+        """Return the violations in ``value``, at most ``MAX_FINDINGS``."""
         if self.allows(value):
             return []
         errors = islice(self.validator.iter_errors(value), MAX_FINDINGS)
@@ -70,11 +72,11 @@ class JsonSchema(JsonValues):
         ]
 
     def shape(self) -> Shape:
-        """Return the columns a conforming payload fits into."""
+        """Return the columns that a conforming payload fits into."""
         return make_shape(self.document, self.node)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
-        """Return the required top-level members with a closed set of scalar values."""
+        """Return the required top-level members that have a closed set of scalar values."""
         return find_constants(self.node)
 
     def tree(self) -> SchemaNode:
@@ -88,41 +90,47 @@ class JsonSchema(JsonValues):
 
 
 class JsonSchemaFormat:
-    """Reads JSON Schema documents."""
+    """The format for JSON Schema documents."""
 
     name: Final = "JsonSchema"
     versions: Final = tuple(dialect.format for dialect in DIALECTS)
 
     def canonical(self, format: str) -> str | None:
-        """Return the canonical spelling; without a version any document that says its own will do."""
+        """Return ``JsonSchema/<version>``, or ``JsonSchema`` if ``format`` has no version; None for other versions.
+
+        Without a version, the document's ``$schema`` decides.
+        """
         if "/" not in format:
             return self.name
         dialect = find_by_format(format)
         return dialect.format if dialect else None
 
     def check(self, document: bytes, format: str) -> list[Finding]:
-        """Return the findings about a document alone."""
+        """Return the findings about ``document`` alone."""
         return documents.inspect(document, format)
 
     def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> JsonSchema:
-        """Return the schema at ``link``, a JSON Pointer or an anchor. Raises ``SchemaError``."""
+        """Return the schema at ``link``, a JSON Pointer or an anchor; an empty ``link`` means the whole document.
+
+        Raises ``SchemaError``.
+        """
         loaded = documents.load(document, format, resolve)
         uri = documents.link_uri(loaded, link)
         if link or not loaded.certain:
             try:
-                # Tried, and not kept: that takes half a megabyte of a large schema, and a pipeline most of whose
-                # messages conform asks few of its validators. To compile one anew takes half a millisecond.
+                # Compile the validator as a test, but do not keep it. A large one takes half a megabyte, and a pipeline
+                # whose messages mostly conform uses few of them. Compiling it again takes half a millisecond.
                 loaded.validator(uri)
             except UNUSABLE as error:
                 raise _build_link_error(link, error) if link else documents.make_unusable_error(error) from None
         return JsonSchema(document=loaded, uri=uri, warnings=loaded.warnings)
 
     def identities(self, document: bytes) -> tuple[str, ...]:
-        """Return the ``$id`` of the document."""
+        """Return the ``$id`` of the document, or nothing if it has none."""
         return documents.list_identities(document)
 
     def check_whole(self, text: SchemaText) -> list[Finding]:
-        """Check a document with all documents it refers to. Raises ``UnresolvedReferences``."""
+        """Return the findings about a document and all documents that it refers to. Raises ``UnresolvedReferences``."""
         try:
             return list(self.parse(text.document, text.format, resolve=text.resolve).warnings)
         except UnresolvedReferences:

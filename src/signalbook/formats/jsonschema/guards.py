@@ -1,9 +1,9 @@
-"""Checks of JSON values by msgspec types: for parts of payloads that the pipeline's native module leaves as text.
+"""Checks of JSON values by msgspec types, for parts of payloads that the pipeline's native module leaves as text.
 
-A check takes JSON text known to be well-formed and gives its value in the form its shape says, as objects with
-attributes (``Field.attribute``), ``msgspec.UNSET`` for members that are not there, ``msgspec.Raw`` for ``Anything``. It
-raises one of ``REFUSALS`` for what it is not sure of: it never accepts what the validator refuses, and may refuse what
-that accepts (1.0 as an integer, a member given twice).
+A check takes well-formed JSON text and returns its value in the form of its shape: objects with attributes
+(``Field.attribute``), ``msgspec.UNSET`` for absent members, ``msgspec.Raw`` for ``Anything``. If a check cannot prove
+that a value conforms, it raises one of ``REFUSALS``. It never accepts a value that the validator refuses, but may
+refuse a value that the validator accepts (1.0 as an integer, a duplicate member).
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from signalbook.values import JSON, parse_json
 _INT64: Final = 2**63
 EXACT_FLOAT: Final = 2**53
 _ESCAPED: Final = frozenset('"\\')
-# What checks raise.
+# The exceptions that checks raise.
 REFUSALS: Final = (msgspec.MsgspecError, ValueError, RecursionError)
-# Takes a value as JSON text and gives back what to keep; raises one of REFUSALS.
+# A function that takes a value as JSON text and returns the value to keep; it raises one of REFUSALS.
 Check = Callable[[Any], Any]
 
 
 class _Inexpressible(Exception):
-    """msgspec types cannot say what the schema says."""
+    """Raised if msgspec types cannot express a schema."""
 
 
 def guard(document: JsonSchemaDocument, node: NormalForm) -> Check | None:
     """Return a check that takes a value as JSON text and returns it in its shape, or raises one of ``REFUSALS``.
 
-    ``None`` if the value cannot be checked by itself.
+    None means that the value cannot be checked by itself.
     """
     types = _Types(document)
     try:
@@ -52,17 +52,17 @@ def guard(document: JsonSchemaDocument, node: NormalForm) -> Check | None:
 
 
 class _Types:
-    """msgspec types of the nodes of one document."""
+    """Builds msgspec types for the nodes of one document."""
 
     def __init__(self, document: JsonSchemaDocument) -> None:
         self.document = document
         self._loose: dict[NormalForm, Any] = {}
         self._exact: dict[NormalForm, Any] = {}
 
-    # Without constraints: for values that are already known to conform.
+    # These types have no constraints. They decode values that are already known to conform.
 
     def loose(self, node: NormalForm) -> Any:
-        """Return the type that decodes every conforming value into the form its shape says."""
+        """Return the type that decodes every conforming value into the form of its shape."""
         if node not in self._loose:
             self._loose[node] = self._build_loose(node)
         return self._loose[node]
@@ -86,10 +86,10 @@ class _Types:
             loose = _choose_sent_type(shape) if node.kinds else type(None)
         return loose | None if shape.nullable else loose
 
-    # With every constraint: accepts what the schema accepts, or less.
+    # These types have all constraints. They accept the values that the schema accepts, or fewer.
 
     def exact(self, node: NormalForm) -> Any:
-        """Return the type that decodes exactly the conforming values. Raises ``_Inexpressible``."""
+        """Return a type that decodes only conforming values. Raises ``_Inexpressible``."""
         if node not in self._exact:
             try:
                 self._exact[node] = self._build_exact(node)
@@ -132,12 +132,14 @@ class _Types:
         return _define_struct(shape, types, closed=part.extra is None)
 
     def _check_widths(self, shape: Struct, part: Objects) -> None:
-        """Raise ``_Inexpressible`` if members are text only because there are too many columns (``bounded``)."""
+        """Raise ``_Inexpressible`` if members are JSON text only because of the limit of columns
+        (``limit_columns``).
+        """
         if any(field.shape is not make_shape(self.document, part.properties[field.name]) for field in shape.fields):
             raise _Inexpressible
 
     def guard(self, node: NormalForm) -> Check:
-        """Return a check of a value left raw. The check returns what to keep. Raises ``_Inexpressible``."""
+        """Return the check for a raw JSON value, which returns the value to keep. Raises ``_Inexpressible``."""
         shape = make_shape(self.document, node)
         if not isinstance(shape, Anything):
             return _make_valid_check(self._build_validator(node), msgspec.json.Decoder(self.loose(node)).decode)
@@ -154,7 +156,7 @@ class _Types:
         return valid
 
     def _build_union(self, node: NormalForm) -> Any:
-        """Return the union of a node's types. Raises ``_Inexpressible``."""
+        """Return the union of the types of ``node``. Raises ``_Inexpressible``."""
         if not node.here_exact or (node.booleans and node.booleans != BOTH):
             raise _Inexpressible
         if node.strings and node.strings.patterns and (node.arrays or node.objects):
@@ -214,7 +216,7 @@ def _make_read_check(read: Callable[[msgspec.Raw], Any]) -> Check:
 
 
 def is_unconstrained(node: NormalForm) -> bool:
-    """Return True if any JSON value is allowed."""
+    """Return True if ``node`` allows every JSON value."""
     if not node.null or node.booleans != BOTH or not node.here_exact or not (node.arrays and node.objects):
         return False
     return (
@@ -227,7 +229,7 @@ def is_unconstrained(node: NormalForm) -> bool:
 
 
 def _is_open(part: Arrays | Objects) -> bool:
-    """Return True if any array, or any object, is allowed."""
+    """Return True if ``part`` allows every array or every object."""
     if not part.exact or part.low or part.high is not None:
         return False
     if isinstance(part, Arrays):
@@ -252,18 +254,18 @@ _SCALARS: Final[dict[str, Any]] = {
 def _choose_sent_type(shape: Scalar) -> Any:
     if shape.sent == "string":
         return str
-    # Of decimals all digits are read, which floats would not have.
+    # Decimals are read with all their digits, which floats would lose.
     return Decimal if shape.kind == "decimal" and shape.sent else _SCALARS[shape.kind]
 
 
 def has_member_limits(part: Objects) -> bool:
-    """Return True if the number of members has limits of its own."""
+    """Return True if ``part`` limits the number of members more than its required and declared members do."""
     most = part.high is not None and (part.extra is not None or part.high < len(part.properties))
     return part.low > len(part.required) or most
 
 
 def _limit_type(base: Any, limits: dict[str, Any]) -> Any:
-    """Return ``base`` held to ``limits``, if there are any."""
+    """Return ``base`` annotated with ``limits``, or ``base`` itself if there are none."""
     meta: Any = msgspec.Meta
     return Annotated[base, meta(**limits)] if limits else base
 
@@ -317,7 +319,7 @@ def _build_float(numbers: Numbers) -> Any:
         limits["gt" if numbers.low_open else "ge"] = float(numbers.low)
     if numbers.high is not None:
         limits["lt" if numbers.high_open else "le"] = float(numbers.high)
-    # Integers are rounded to a float before they meet the bound: below 2^53 that changes no answer.
+    # msgspec rounds integers to a float before it compares them: below 2^53 that does not change the result.
     if any(not abs(limit) <= EXACT_FLOAT for limit in limits.values()):
         raise _Inexpressible
     return _limit_type(float, limits)

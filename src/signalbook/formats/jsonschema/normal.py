@@ -1,8 +1,8 @@
-"""JSON Schema in normal form: for each of JSON's types, what values of it may be.
+"""JSON Schema in normal form: for each JSON type, the values of that type that the schema allows.
 
-Types never overlap, so ``allOf`` becomes an intersection type by type, and ``anyOf`` or ``oneOf`` a union where the
-alternatives are about different types (null or an object, text or a number). What the form cannot say makes it
-``exact=False``: it then accepts more than the schema does, never less. Columns and decoders are derived from it.
+Types never overlap, so ``allOf`` becomes an intersection type by type. ``anyOf`` and ``oneOf`` become a union if the
+alternatives concern different types (null or an object, text or a number). If the form cannot express a schema, it has
+``exact=False`` and accepts more than the schema, never less. Columns and decoders are derived from it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ T = TypeVar("T", str, int)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
-    """Numbers between bounds; ``values`` closes the set (integers only). ``step`` is an integer ``multipleOf``.
+    """Numbers between bounds; ``values``, if set, is the closed set of allowed integers.
 
-    Of another ``multipleOf``, such as 0.01, ``scale`` is how many digits it has behind the point.
+    ``step`` is an integer ``multipleOf``. For a fractional ``multipleOf``, such as 0.01, ``scale`` is the number of its
+    decimal places.
     """
 
     integer: bool = False
@@ -39,7 +40,9 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strings:
-    """Strings with lengths in code points; ``values`` closes the set. ``format`` is an annotation."""
+    """Strings with lengths in code points; ``values``, if set, is the closed set of strings.
+    ``format`` is an annotation.
+    """
 
     low: int = 0
     high: int | None = None
@@ -56,7 +59,7 @@ class Strings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrays:
-    """Arrays of ``low`` to ``high`` items."""
+    """Arrays of ``low`` to ``high`` items; None means no maximum."""
 
     item: NormalForm
     low: int = 0
@@ -66,10 +69,11 @@ class Arrays:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objects:
-    """Objects with these members; ``extra`` is what any other member must be, ``None`` if there may be none.
+    """Objects with ``properties``. Any other member must conform to ``extra``; None means that there may be no others.
 
-    Every required name is in ``properties``. ``low`` and ``high`` count members. Where there are ``alternatives`` each
-    object is one of those, which is more than the rest says; if ``complete`` all that are one of those conform.
+    Every required name is in ``properties``. ``low`` and ``high`` limit the number of members. If there are
+    ``alternatives``, each object also conforms to at least one of them. If ``complete``, every object that conforms to
+    an alternative conforms to the schema.
     """
 
     properties: Mapping[str, NormalForm]
@@ -84,9 +88,9 @@ class Objects:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NormalForm:
-    """The allowed values by type; ``None`` (or ``False``, or no booleans) where a type is not allowed.
+    """The allowed values by type; None (or ``False``, or no booleans) means that no value of the type is allowed.
 
-    ``uris`` name the schemas that together define it, for a validator where the form is not exact.
+    ``uris`` name the schemas that together define the form, for a validator if the form is not exact.
     """
 
     null: bool = False
@@ -107,13 +111,13 @@ class NormalForm:
 
     @property
     def kinds(self) -> int:
-        """The number of allowed types in addition to null."""
+        """The number of allowed types, not counting null."""
         facets = (self.booleans or None, self.numbers, self.strings, self.arrays, self.objects)
         return sum(facet is not None for facet in facets)
 
     @property
     def here_exact(self) -> bool:
-        """True if the form defines the value itself completely. Its items and members have their own forms."""
+        """True if the form completely defines the value itself. Its items and members have their own forms."""
         facets = (self.numbers, self.strings, self.arrays, self.objects)
         return self.exact and all(facet is None or facet.exact for facet in facets)
 
@@ -123,7 +127,7 @@ NEVER: Final = NormalForm()
 
 
 def _build_any() -> NormalForm:
-    # It is its own item and its own member: the one node that refers to itself.
+    # This is the only form that refers to itself: as its own item and its own member.
     node = NormalForm(null=True, booleans=BOTH, numbers=Numbers(), strings=Strings())
     object.__setattr__(node, "arrays", Arrays(item=node))
     object.__setattr__(node, "objects", Objects(properties=MappingProxyType({}), extra=node))
@@ -131,12 +135,12 @@ def _build_any() -> NormalForm:
 
 
 ANY: Final = _build_any()
-# Any object.
+# The objects without any constraint.
 _FREE: Final = Objects(properties={}, extra=ANY)
 
 
 def make_unknown(*uris: str) -> NormalForm:
-    """Return any value. The schemas at ``uris`` define more than the form can."""
+    """Return the form that allows any value, marked as inexact, for the schemas at ``uris``."""
     return replace(ANY, exact=False, uris=uris)
 
 
@@ -149,8 +153,9 @@ def make_objects(
     high: int | None = None,
     exact: bool = True,
 ) -> Objects | None:
-    """Return ``Objects`` with required members declared and impossible ones left out; ``None`` if there is no such
-    object.
+    """Return ``Objects`` in which required members are declared and impossible members are left out.
+
+    None means that no object conforms.
     """
     if extra is not None and extra.never:
         extra = None
@@ -160,17 +165,22 @@ def make_objects(
     if impossible & needed:
         return None
     possible = {name: node for name, node in members.items() if name not in impossible}
-    exact = exact and not (impossible and extra is not None)  # open to others, closed to these: no way to say so
+    exact = exact and not (impossible and extra is not None)  # the form cannot exclude a name from extra members
     return Objects(properties=possible, required=needed, extra=extra, low=low, high=high, exact=exact)
 
 
 def intersect_all(nodes: Sequence[NormalForm]) -> NormalForm:
-    """Return what all of ``nodes`` (at least one) allow. The first ones' order and description win."""
+    """Return the form of the values that all of ``nodes`` (at least one) allow.
+
+    The order of members and the description of earlier nodes take precedence.
+    """
     return _join_in_pairs(nodes, intersect)
 
 
 def _join_in_pairs(nodes: Sequence[NormalForm], join: Callable[[NormalForm, NormalForm], NormalForm]) -> NormalForm:
-    """Join all nodes in pairs: one after the other, thousands would copy the first one's members."""
+    """Combine all nodes pair by pair: combining them one after another would copy the first node's
+    members each time.
+    """
     while len(nodes) > 1:
         pairs = [join(a, b) for a, b in zip(nodes[::2], nodes[1::2], strict=False)]
         nodes = [*pairs, nodes[-1]] if len(nodes) % 2 else pairs
@@ -179,9 +189,9 @@ def _join_in_pairs(nodes: Sequence[NormalForm], join: Callable[[NormalForm, Norm
 
 @lru_cache(maxsize=4096)
 def intersect(a: NormalForm, b: NormalForm) -> NormalForm:
-    """Return what both allow. ``a``'s order of members and description win.
+    """Return the form of the values that both forms allow; order of members and description are those of ``a``.
 
-    Results are cached by identity: definitions with many references would multiply otherwise.
+    Results are cached by identity, because definitions with many references would multiply the work otherwise.
     """
     if a is ANY or b is ANY:
         return b if a is ANY else a
@@ -225,7 +235,7 @@ def _intersect_numbers(a: Numbers | None, b: Numbers | None) -> Numbers | None:
 
 
 def is_within(value: int, numbers: Numbers) -> bool:
-    """Return True if an integer keeps to bounds and step."""
+    """Return True if ``value`` satisfies the bounds and the step of ``numbers``."""
     low, high = numbers.low, numbers.high
     return (
         (low is None or value > low or (value == low and not numbers.low_open))
@@ -235,7 +245,7 @@ def is_within(value: int, numbers: Numbers) -> bool:
 
 
 def find_ends(numbers: Numbers) -> tuple[int | None, int | None]:
-    """Return the least and the greatest integer between bounds."""
+    """Return the smallest and the largest integer within the bounds of ``numbers``; None where there is no bound."""
     low = None if numbers.low is None else math.ceil(numbers.low)
     high = None if numbers.high is None else math.floor(numbers.high)
     if low is not None and numbers.low_open and low == numbers.low:
@@ -279,7 +289,7 @@ def _intersect_objects(a: Objects | None, b: Objects | None) -> Objects | None:
         high=_choose_least(a.high, b.high),
         exact=a.exact and b.exact,
     )
-    alternatives = a.alternatives or b.alternatives  # of both it is enough to know one
+    alternatives = a.alternatives or b.alternatives  # one of the two lists is sufficient
     if joined is None or not alternatives:
         return joined
     complete = (a.complete and b == _FREE) or (b.complete and a == _FREE)
@@ -299,7 +309,7 @@ def _intersect_values(a: frozenset[T] | None, b: frozenset[T] | None) -> frozens
 
 
 def unite(nodes: Sequence[NormalForm], *, once: bool) -> NormalForm:
-    """Return what at least one of ``nodes`` allows (``anyOf``), or exactly one (``once``, ``oneOf``)."""
+    """Return the form of the values that at least one of ``nodes`` allows, or with ``once`` exactly one (``oneOf``)."""
     return _join_in_pairs(nodes, partial(_unite_two, once=once))
 
 
@@ -332,12 +342,12 @@ def _unite_objects(a: Objects | None, b: Objects | None, once: bool) -> Objects 
     )
 
 
-# Alternatives that are held against each other.
+# The maximum number of pairs of alternatives to compare.
 _MOST_PAIRS: Final = 10_000
 
 
 def _exclude(a: Objects, b: Objects) -> bool:
-    """Return True if no object is both, because of a member that both require with different values."""
+    """Return True if no object conforms to both, because a member required by both must have different values."""
     for name in a.required & b.required:
         ours, theirs = find_closed_values(a.properties[name]), find_closed_values(b.properties[name])
         if ours is not None and theirs is not None and not ours & theirs:
@@ -346,7 +356,7 @@ def _exclude(a: Objects, b: Objects) -> bool:
 
 
 def find_closed_values(node: NormalForm) -> frozenset[JSON] | None:
-    """Return the closed set of scalar values of a member, or ``None`` where it is open."""
+    """Return the closed set of scalar values that ``node`` allows, or None if the set is not closed."""
     numbers, strings = node.numbers, node.strings
     if node.arrays or node.objects or (numbers and numbers.values is None) or (strings and strings.values is None):
         return None

@@ -1,7 +1,8 @@
-"""Regular expressions that Python's engine runs exactly as the validator does, and in linear time.
+"""Translate regular expressions so that Python's engine matches exactly like the validator, in linear time.
 
-Python backtracks: on a pattern such as ``(a+)+$`` one payload keeps it busy for hours. What passes here has at most one
-open-ended repetition, anchored, and a small product of all other choices; other patterns stay with the validator.
+Python backtracks: with a pattern such as ``(a+)+$``, one payload can take hours. An accepted pattern has at most one
+open-ended repetition, and only if anchored, and a small product of all other choices. For all other patterns the
+validator has to be used.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ _MAX_REPEAT: Final = 1000
 _MAX_PATTERN: Final = 1000
 _SPECIAL: Final = frozenset("\\^$.|?*+()[]{}")
 _ESCAPED: Final = _SPECIAL | frozenset("-/")
-# Sets of characters mean ASCII here as in the validator; \s does not, and is left to it.
+# These classes are ASCII here as in the validator. \s is not, so patterns with it are left to the validator.
 _CLASSES: Final = {"d": "0-9", "w": "A-Za-z0-9_"}
-# Unescaped in a class these are set operations to one of the two engines.
+# Unescaped in a class, these are set operations in one of the two engines.
 _REFUSED_IN_CLASS: Final = frozenset("[&~|")
-# A character or a class of characters, and how often it comes.
+# A character or a class of characters, with its repetition.
 _ATOM: Final = re.compile(
     r"(?:\\[dDwWsS./\-]|\[\^?[A-Za-z0-9_ .,:/-]+\]|[A-Za-z0-9_ .,:/@#-])(?:\{(\d{1,4})(?:,(\d{0,4}))?\}|([?*+]))?",
     re.ASCII,
@@ -26,9 +27,9 @@ _ATOM: Final = re.compile(
 
 
 def find_lengths(pattern: str) -> tuple[int, int | None]:
-    """Return the least and the greatest length of texts that match, in characters; None where there is no greatest.
+    """Return the minimum and maximum length of matching texts, in characters; None means no maximum.
 
-    Patterns with groups, alternatives and the like are taken to match texts of any length.
+    For patterns with groups, alternatives and similar constructs, the result is 0 and None.
     """
     inner = pattern.removeprefix("^").removesuffix("$")
     low, high, at = 0, 0, 0
@@ -46,13 +47,11 @@ def find_lengths(pattern: str) -> tuple[int, int | None]:
 
 
 class _Refused(Exception):
-    """The pattern is outside the subset."""
+    """Raised for a pattern outside the supported subset."""
 
 
 def translate(pattern: str) -> str | None:
-    """Return an equivalent pattern for ``re.search``, or ``None`` if there is none that is known to
-    be safe and equal.
-    """
+    """Return an equivalent pattern for ``re.search``, or None if no safe and equivalent one is known."""
     if len(pattern) > _MAX_PATTERN:
         return None
     try:
@@ -62,7 +61,7 @@ def translate(pattern: str) -> str | None:
 
 
 class _Translator:
-    """The translation of a pattern to Python's dialect, counting what backtracking could try."""
+    """Translates a pattern to Python's dialect and counts the choices that backtracking could try."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -90,7 +89,7 @@ class _Translator:
         branches = [self.read_sequence()]
         while self.peek() == "|":
             if top:
-                raise _Refused  # ^a|b$ anchors its ends only
+                raise _Refused  # in ^a|b$, each anchor belongs to one alternative
             self.at += 1
             branches.append(self.read_sequence())
         self.choices *= len(branches)
@@ -104,7 +103,7 @@ class _Translator:
         return "".join(out)
 
     def read_atom(self) -> tuple[str, bool]:
-        """Return an atom, and whether it may be repeated."""
+        """Return an atom, and True if the atom may be repeated."""
         char = self.peek()
         if char == "(":
             return self.group(), False

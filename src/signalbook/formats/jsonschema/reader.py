@@ -1,4 +1,4 @@
-"""The reader that turns a JSON Schema document into normal form."""
+"""Convert a JSON Schema document into normal form."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from signalbook.formats.jsonschema.normal import (
 )
 from signalbook.values import JSON, JSONObject
 
-# Deeper than this a schema's parts are left to the validator.
+# Parts of a schema that are nested deeper than this are left to the validator.
 MAX_LEVELS: Final = 64
 _MAX_VALUES: Final = 2000
 _CONTENT: Final = frozenset({"contentEncoding", "contentMediaType"})
-# Keywords that say something about a value which normal form does not.
+# Keywords that constrain a value in ways that the normal form cannot express.
 _UNSAID: Final = frozenset(
     {
         "not", "if", "patternProperties", "propertyNames", "dependencies", "dependentRequired", "dependentSchemas",
@@ -45,24 +45,24 @@ _UNSAID: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The place of a schema: the document's URI and the JSON Pointer in it."""
+    """The location of a schema: the URI of the document and the JSON Pointer in it."""
 
     document: str
     pointer: str
 
     def descend(self, *parts: str | int) -> Location:
-        """Return the place of a sub-schema."""
+        """Return the location of the sub-schema at ``parts``."""
         tail = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
         return Location(self.document, self.pointer + tail)
 
     @property
     def uri(self) -> str:
-        """The URI of this place."""
+        """The URI of this location."""
         return make_uri(self.document, self.pointer)
 
 
 def read(document: JsonSchemaDocument, uri: str) -> NormalForm:
-    """Return the schema at ``uri`` in normal form; read once per document."""
+    """Return the normal form of the schema at ``uri``, cached in the document."""
     key = ("node", uri)
     if key not in document.cache:
         document.cache[key] = _read_cached(document, uri)
@@ -71,7 +71,10 @@ def read(document: JsonSchemaDocument, uri: str) -> NormalForm:
 
 
 def _read_cached(document: JsonSchemaDocument, uri: str) -> NormalForm:
-    """Read with what was read for other parts, unless something was cut: where, depends on where reading began."""
+    """Return the normal form of the schema at ``uri``, sharing results with other parts of the document.
+
+    If recursion was cut, the shared results depend on where reading started, so the schema is read again alone.
+    """
     if "reader" not in document.cache:
         document.cache["reader"] = _Reader(document)
     reader: _Reader = document.cache["reader"]
@@ -80,7 +83,7 @@ def _read_cached(document: JsonSchemaDocument, uri: str) -> NormalForm:
 
 
 class _Reader:
-    """Reads schemas of one document and those it refers to, each referenced one once."""
+    """Reads schemas of one document and of documents that it refers to; each reference target is read once."""
 
     def __init__(self, document: JsonSchemaDocument) -> None:
         self.document = document
@@ -89,16 +92,18 @@ class _Reader:
         self.open: set[str] = set()
         self.cut = False
         self.depth = 0
-        # With an `$id` inside, pointers and references are not what they seem: leave all references to the validator.
+        # A nested `$id` changes the meaning of pointers and references, so leave all references to the validator.
         self.plain = not any(True for base, root in document.documents.items() for _ in list_nested_ids(root, base))
 
     def start(self, uri: str) -> NormalForm:
-        """Return the schema at an absolute URI."""
+        """Return the normal form of the schema at the absolute ``uri``."""
         base, _, fragment = uri.partition("#")
         return self.refer(f"#{fragment}", Location(base, ""))
 
     def refer(self, reference: str, at: Location) -> NormalForm:
-        """Return the normal form of a reference's target. A schema that contains itself is cut there."""
+        """Return the normal form of a reference's target; unknown if the target contains the
+        reference or cannot be read.
+        """
         target = resolve_uri(at.document, reference)
         fragment = find_fragment(reference)
         place = Location(target, fragment)
@@ -116,7 +121,7 @@ class _Reader:
         return self.known[place.uri]
 
     def read(self, schema: JSON, at: Location) -> NormalForm:
-        """Return the normal form of a schema."""
+        """Return the normal form of ``schema``, which is located at ``at``."""
         if isinstance(schema, bool):
             return ANY if schema else NEVER
         if not schema:
@@ -132,7 +137,7 @@ class _Reader:
         return replace(node, uris=(at.uri,), description=_find_description(schema) or node.description)
 
     def _read_parts(self, schema: JSONObject, at: Location) -> list[NormalForm]:
-        """Return nodes whose intersection is the schema."""
+        """Return the normal forms whose intersection is the normal form of ``schema``."""
         reference = schema.get("$ref")
         if isinstance(reference, str) and self.year < 2019:
             return [self.refer(reference, at)]
@@ -147,7 +152,7 @@ class _Reader:
         return parts
 
     def _read_own(self, schema: JSONObject, at: Location) -> NormalForm:
-        """Return the normal form of the keywords in the schema itself."""
+        """Return the normal form of the keywords in ``schema`` itself, without references and combined schemas."""
         allowed = schema.get("type", _JSON_TYPES)
         allowed = {allowed} if isinstance(allowed, str) else set(allowed)
         content = self.year in (2017, 2018) and bool(_CONTENT & schema.keys())
@@ -236,7 +241,7 @@ def _read_strings(schema: JSONObject, *, exact: bool) -> Strings:
 def _read_bound(
     schema: JSONObject, closed: str, opened: str, stricter: Callable[..., Any]
 ) -> tuple[int | float | None, bool]:
-    """Return a bound, and whether it is itself excluded; draft-04 says that with a boolean beside the bound."""
+    """Return a bound, and True if the bound itself is excluded, which draft-04 states with a boolean."""
     bound, limit = schema.get(closed), schema.get(opened)
     if limit is None or isinstance(limit, bool):
         return bound, bool(limit) and bound is not None
@@ -246,7 +251,7 @@ def _read_bound(
 
 
 def _build_closed(values: list[JSON]) -> NormalForm:
-    """Return the node of an ``enum``."""
+    """Return the normal form for an ``enum`` or ``const`` with these ``values``."""
     numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
     whole = [int(value) for value in numbers if value == int(value)]
     strings = frozenset(value for value in values if isinstance(value, str))

@@ -18,30 +18,30 @@ from signalbook.values import JSON, Finding
 from signalbook.work import spend
 
 MAX_WEIGHT: Final = 20_000
-"""About half a second of compiling."""
+"""The limit for the weight of all patterns, which takes about half a second to compile."""
 _STEPS: Final = 25
-"""Steps of work for each unit of weight."""
+"""The steps of work for each unit of weight."""
 _CHARS_PER_WEIGHT: Final = 10
-"""Characters of a pattern that weigh one unit."""
+"""The number of characters in a pattern that weigh one unit."""
 _CLASS: Final = 36
-"""Characters of a pattern, times the classes in it, that weigh one unit: each is replaced in the whole pattern."""
+"""One unit of weight for this many characters times classes, because each class is replaced in the whole pattern."""
 _PROPERTY: Final = 30
-"""What a Unicode property weighs, whatever the size: its ranges are many."""
+"""The weight of a Unicode property, which has many ranges."""
 _CLASSES: Final = re.compile(r"\\[wWdDsS]")
 _PROPERTIES: Final = re.compile(r"\\[pP]")
 _MAX_CACHED_CHARS: Final = 1000
-"""Characters of the longest pattern whose weight is remembered."""
-# The largest size of what a pattern may be compiled to, in bytes, and what that weighs.
+"""The length of the longest pattern whose weight is cached."""
+# The limits for the size of a compiled pattern in bytes, and the weight of a pattern within each limit.
 _SIZES: Final = {10_000: 1, 100_000: 10, 1_000_000: 100, 10_000_000: 1000}
 _MAX_TEXT_WEIGHT: Final = 1_000_000
-"""Characters of a text, times the weight of a pattern: what the engine does in a second at worst."""
+"""The limit for the characters of a text times the weight of a pattern: at worst a second of matching."""
 _LISTED: Final = frozenset({"const", "enum"})
-# Look-around, references and the like: groups and alternatives are then compiled one by one, each up to the size.
+# With look-around, references and the like, groups and alternatives are compiled one by one, each up to the limit.
 _IN_PIECES: Final = re.compile(r"\(\?[^:]|\\[1-9GKZk]|[*+?}]\+")
 
 
 def _build_options(size: int) -> jsonschema_rs.FancyRegexOptions:
-    # Backtracking is counted, so no pattern can hang a worker; plain patterns never backtrack in this engine.
+    # The number of backtracking steps is limited, so no pattern can block a worker. Plain patterns never backtrack.
     return jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000, size_limit=size)
 
 
@@ -50,7 +50,7 @@ _BY_SIZE: Final = [(_build_options(size), weight) for size, weight in _SIZES.ite
 
 
 def check_patterns(patterns: Collection[str]) -> list[Finding]:
-    """Return a finding if patterns take too long to compile."""
+    """Return a finding if ``patterns`` take too long to compile, otherwise no finding."""
     weight = 0
     for pattern in sorted(patterns):
         remaining = MAX_WEIGHT - weight
@@ -65,7 +65,7 @@ def check_patterns(patterns: Collection[str]) -> list[Finding]:
 
 
 def are_slow(documents: Collection[JSON]) -> bool:
-    """Return True if checking a name or listed value of documents by one of their patterns may take a second."""
+    """Return True if matching a name or listed value in ``documents`` with one of their patterns may take a second."""
     most = max(map(_weigh_compiled, find_patterns(documents)), default=0)
     return most > 0 and any(
         len(text) * most > _MAX_TEXT_WEIGHT for document in documents for text in _walk_texts(document)
@@ -73,13 +73,13 @@ def are_slow(documents: Collection[JSON]) -> bool:
 
 
 def is_valid(validator: jsonschema_rs.Validator, value: JSON) -> bool:
-    """Return the validator's answer on ``value``, counted as work."""
+    """Return True if ``value`` is valid, and count the validation as work."""
     spend(_STEPS)
     return validator.is_valid(value)
 
 
 def find_patterns(documents: Iterable[JSON]) -> set[str]:
-    """Return all patterns in schema documents, including those that are only data."""
+    """Return all patterns in schema documents, including patterns in examples and other data."""
     texts: set[str] = set()
     for node in chain.from_iterable(map(_walk_containers, documents)):
         if isinstance(node, dict):
@@ -97,13 +97,13 @@ def _walk_containers(document: JSON) -> Iterator[dict[str, JSON] | list[JSON]]:
         if isinstance(node, (dict, list)):
             yield node
             items = node.values() if isinstance(node, dict) else node
-            if {dict, list}.isdisjoint(map(type, items)):  # such as a list of very many values
+            if {dict, list}.isdisjoint(map(type, items)):  # for example a list of very many values
                 continue
             waiting += [item for item in items if isinstance(item, (dict, list))]
 
 
 def _walk_texts(document: JSON) -> Iterator[str]:
-    """Yield names of members, and all texts in listed values: descriptions are held against nothing."""
+    """Yield the names of members and all texts in listed values, which may be matched with patterns."""
     waiting = [(document, False)]
     while waiting:
         node, listed = waiting.pop()
@@ -117,13 +117,13 @@ def _walk_texts(document: JSON) -> Iterator[str]:
 
 
 def _weigh_text(pattern: str) -> int:
-    """Return the weight of a pattern as written, before anything is compiled."""
+    """Return the weight of a pattern's text, before the pattern is compiled."""
     classes, properties = len(_CLASSES.findall(pattern)), len(_PROPERTIES.findall(pattern))
     return len(pattern) // _CHARS_PER_WEIGHT + len(pattern) * classes // _CLASS + properties * _PROPERTY
 
 
 def _weigh_compiled(pattern: str) -> int:
-    """Return the weight of a compiled pattern; more than ``MAX_WEIGHT`` if finding out is too much."""
+    """Return the weight of a compiled pattern; more than ``MAX_WEIGHT`` if measuring would take too long."""
     return _known(pattern) if len(pattern) <= _MAX_CACHED_CHARS else _measure_weight(pattern)
 
 
@@ -132,7 +132,8 @@ def _measure_weight(pattern: str) -> int:
     for options, weight in _BY_SIZE:
         if pieces * weight > MAX_WEIGHT or _does_compile(pattern, options):
             return pieces * weight
-    # Too large, or no pattern at all, which is for others to say: to find that out has cost as much.
+    # The pattern is too large or invalid. Either way, finding out cost this much; invalid patterns are reported
+    # elsewhere.
     return pieces * max(_SIZES.values())
 
 

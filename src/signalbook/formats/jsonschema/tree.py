@@ -28,20 +28,22 @@ _PARTS: Final = ("oneOf", "anyOf")
 
 
 def make_tree(document: JsonSchemaDocument, uri: str) -> SchemaNode:
-    """Return the schema at ``uri``, with what it refers to in its place."""
+    """Return the tree of the schema at ``uri``, with references replaced by their targets."""
     base, _, fragment = uri.partition("#")
     return _Tree(document).node(lookup(document.documents.get(base, True), find_fragment(f"#{fragment}")), base, "", ())
 
 
 class _Tree:
-    """Makes one tree. Where a reference leads back to what it lies in, the tree ends."""
+    """Builds one tree. A reference to a schema that contains it is not expanded."""
 
     def __init__(self, document: JsonSchemaDocument) -> None:
         self._document = document
         self._room = Room()
 
     def node(self, schema: JSON, base: str, name: str, above: tuple[str, ...], *, required: bool = False) -> SchemaNode:
-        """Return the node of a schema that lies in the document ``base``, inside of what ``above`` refers to."""
+        """Return the node of ``schema`` in the document ``base``; ``above`` are the references that
+        were followed to it.
+        """
         merged, base, above, whole = self._merge(schema, base, above)
         kinds = _list_types(merged)
         kind: Kind = next(
@@ -67,9 +69,9 @@ class _Tree:
         )
 
     def _merge(self, schema: JSON, base: str, above: tuple[str, ...]) -> tuple[JSONObject, str, tuple[str, ...], bool]:
-        """Return a schema with what it refers to and all parts of its ``allOf``.
+        """Return ``schema`` merged with its reference's target and all parts of its ``allOf``.
 
-        False where it leads back to itself.
+        The other results are its base, the followed references, and False if a reference leads back to itself.
         """
         result: JSONObject = dict(schema) if isinstance(schema, dict) else {}
         whole = True
@@ -90,14 +92,14 @@ class _Tree:
 
     def _look_up(self, document: str, fragment: str) -> JSON:
         root = self._document.documents.get(document, {})
-        if fragment and not fragment.startswith("/"):  # an anchor: the validator knows where it is
+        if fragment and not fragment.startswith("/"):  # an anchor, which only the validator can resolve
             return {"description": f"as {fragment} says"}
         return lookup(root, fragment)
 
     def _build_members(
         self, schema: JSONObject, kind: Kind, base: str, above: tuple[str, ...]
     ) -> tuple[Kind, tuple[SchemaNode, ...], bool]:
-        """Return the kind of a schema and its members, and True if there is no room for some of them."""
+        """Return the kind of a schema, its members, and True if there was no room for some of the members."""
         for part in _PARTS:
             branches = schema.get(part)
             if isinstance(branches, list) and kind in ("any", "object") and not schema.get("properties"):
@@ -139,7 +141,7 @@ class _Tree:
 
 
 def _join_schemas(a: JSONObject, b: JSONObject) -> JSONObject:
-    """Join two schemas that hold together. The second one wins where both state something."""
+    """Merge two schemas that both apply. The second one takes precedence where both have a keyword."""
     result = {**a, **b}
     if isinstance(a.get("properties"), dict) and isinstance(b.get("properties"), dict):
         result["properties"] = {**a["properties"], **b["properties"]}
@@ -164,7 +166,7 @@ def _describe_type(schema: JSONObject, kinds: list[str], kind: Kind) -> str:
         return "enum"
     if "const" in schema and not kinds:
         return "constant"
-    # That it may be null is told by the node.
+    # Null is left out, because ``nullable`` of the node states it.
     return " or ".join(name for name in kinds if name != "null" or kind == "null") or "any"
 
 

@@ -1,4 +1,4 @@
-"""The comparison of JSON Structure types: the clauses that each pair of types has to meet."""
+"""The comparison of JSON Structure types: find the clauses that each pair of types has to satisfy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MAX_TYPE_CHARS: Final = 200
 _MAX_LISTED_NAMES: Final = 5
 _FAMILIES: Final = frozenset[Family | None]({"null", "boolean", "number", "string", "array", "object"})
 _ANY: Final[JSONObject] = {"type": "any"}
-# ``any``, taken apart.
+# The alternatives that together equal ``any``.
 _ALL_TYPES: Final[tuple[JSONObject, ...]] = (
     {"type": "null"}, {"type": "boolean"}, {"type": "number"}, {"type": "string"},
     {"type": "array", "items": _ANY}, {"type": "map", "values": _ANY},
@@ -42,9 +42,9 @@ _ALL_TYPES: Final[tuple[JSONObject, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type declaration at its place: ``suffix`` is a pointer from the object ``owner``, named by its ``id``.
+    """A type declaration and its place: ``suffix`` is a pointer from the object whose ``id()`` is ``owner``.
 
-    ``case`` is the name of one alternative where only those values of a choice are meant.
+    ``case`` is the name of an alternative if the type stands only for the values of that alternative of a choice.
     """
 
     owner: int
@@ -58,7 +58,9 @@ class Type:
 
 
 class TypePair(NamedTuple):
-    """The question whether ``reader`` has all values of ``writer``; ``top`` for whole payloads with ``$schema``."""
+    """The question whether ``reader`` has all values of ``writer``; ``top`` is True for whole
+    payloads, with ``$schema``.
+    """
 
     writer: Type
     reader: Type
@@ -69,8 +71,7 @@ Clauses = list[Clause[TypePair]]
 
 
 def find_differences(reader: Structure, writer: Structure) -> list[Difference]:
-    """Return every reason found why a payload of ``writer`` may not be one of ``reader``; paths are pointers into
-    ``reader``.
+    """Return all reasons found why a payload of ``writer`` may not conform to ``reader``; paths point into ``reader``.
 
     Documents without a type of their own are collections: their definitions are compared by name.
     """
@@ -92,10 +93,11 @@ def find_differences(reader: Structure, writer: Structure) -> list[Difference]:
 
 @dataclass(frozen=True, slots=True)
 class _RequiredSets:
-    """The sets of members of which an object has exactly one.
+    """The required sets of an object type: an object has all members of exactly one of the ``sets``.
 
-    ``possible`` are those that an object can have: with a set that contains another one, it would have two of them.
-    All objects have the members ``always``. None has one of the members ``never``: each completes a second set.
+    ``possible`` are the sets that an object can have. A set that contains another set is impossible, because an object
+    with it would have both. All objects have the members in ``always``. No object has a member in ``never``, because
+    that member always completes a second set.
     """
 
     sets: list[frozenset[str]]
@@ -105,7 +107,7 @@ class _RequiredSets:
 
     @classmethod
     def from_sets(cls, sets: list[frozenset[str]], spend: Callable[[int], None]) -> _RequiredSets | None:
-        """Compare the sets with each other; return None if no object has exactly one of them."""
+        """Build the required sets from ``sets``; return None if no object can have exactly one of them."""
         spend(len(sets) * _count_names(sets) // _NAMES_PER_STEP)
         pairs = list(enumerate(sets))
         possible = [names for at, names in pairs if not any(other <= names for there, other in pairs if there != at)]
@@ -118,10 +120,11 @@ class _RequiredSets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ObjectMembers:
-    """Objects of one kind. Of the sets ``required`` they have exactly one; ``more`` is the type of other members.
+    """The members of objects of one type. An object has exactly one of the sets in ``required``.
 
-    ``free`` members may be anything, ``tag`` is a member with a constant value, and ``tagged`` are the required sets
-    with that member. ``instance``: at the top of a payload, ``$schema`` and ``$uses`` may be there, too.
+    ``more`` is the type of other members, None if there may be none. The member ``free`` may have any value. ``tag`` is
+    the type of a selector member with a constant value; ``tagged`` are the required sets with that member. If
+    ``instance`` is True, ``$schema`` and ``$uses`` may also occur at the top of a payload.
     """
 
     properties: dict[str, Type]
@@ -134,7 +137,7 @@ class _ObjectMembers:
 
 
 class _ComparedDocument:
-    """A document in the comparison: that of the reader or of the writer."""
+    """The document of the reader or of the writer, with lookups and caches for the comparison."""
 
     def __init__(self, structure: Structure, spend: Callable[[int], None]) -> None:
         self.structure = structure
@@ -147,7 +150,7 @@ class _ComparedDocument:
         waiting: list[JSON] = [structure.root]
         while waiting:
             node = waiting.pop()
-            if not list_containers(node):  # such as a list of very many values
+            if not list_containers(node):  # for example a list of very many values
                 continue
             for name, item in node.items() if isinstance(node, dict) else enumerate(node):
                 if isinstance(item, (dict, list)):
@@ -155,16 +158,16 @@ class _ComparedDocument:
                     waiting.append(item)
 
     def make_type(self, schema: JSON, within: JSONObject | None = None, keyword: str = "") -> Type:
-        """Return the type that a schema declares.
+        """Return the type that ``schema`` declares.
 
-        Of ``true``, which stands for anything, the place is in ``within``.
+        If ``schema`` is ``true``, which accepts any value, its place is ``keyword`` in the object ``within``.
         """
         if isinstance(schema, dict):
             return Type(id(schema), "", schema)
         return Type(id(within), f"/{keyword}", _ANY)
 
     def find_path(self, type: Type, *parts: str | int) -> str:
-        """Return a JSON Pointer to a type, or to something in it."""
+        """Return the JSON Pointer to a type, or to the place ``parts`` in it."""
         steps: list[str | int] = []
         node = type.owner
         while node in self._parents:
@@ -173,7 +176,7 @@ class _ComparedDocument:
         return format_pointer(reversed(steps)) + type.suffix + format_pointer(parts)
 
     def list_alternatives(self, type: Type) -> tuple[Type, ...]:
-        """Return the parts of a type after references and unions are resolved, each of one kind."""
+        """Return the alternatives of a type, each of one kind, after references and unions are resolved."""
         if type not in self._alternatives:
             self._alternatives[type] = tuple(self._resolve_unions(type))
         return self._alternatives[type]
@@ -199,11 +202,11 @@ class _ComparedDocument:
                 waiting.append(self.make_type(kind))
 
     def find_refused(self, type: Type, values: list[JSON]) -> list[JSON]:
-        """Return the scalar values that are not of a type other than a union."""
+        """Return the scalar ``values`` that do not conform to a type other than a union."""
         name, schema = type.kind, type.schema
         if name not in PRIMITIVES:
             return [] if name == "any" else values
-        if "const" in schema or "enum" in schema:  # what they list was found to be of the type
+        if "const" in schema or "enum" in schema:  # the listed values were already checked to conform to the type
             accepted = map(self._listed_values(schema).__contains__, list_identities(values))
             return list(compress(values, map(not_, accepted)))
         return [value for value in values if PRIMITIVES[name](value, schema)]
@@ -215,19 +218,23 @@ class _ComparedDocument:
         return self._listed[id(schema)]
 
     def find_members(self, type: Type) -> _ObjectMembers | None:
-        """Return the members of an object, a map or one case of a choice; None if there is no such value."""
+        """Return the members of an object, a map or one case of a choice; None if no value conforms to the type."""
         if type not in self._members:
             self._members[type] = self._read_choice(type) if type.kind == "choice" else self._read_object(type.schema)
         return self._members[type]
 
     def is_empty(self, type: Type) -> bool:
-        """Return True if there is no value of a type: a part is impossible, or of the type itself."""
+        """Return True if no value conforms to a type, because it requires an impossible part or a
+        part of the same type.
+        """
         if type not in self._empty:
             self._empty |= find_answers(type, self._list_parts, max_clauses=MAX_STEPS)
         return self._empty[type]
 
     def _list_parts(self, type: Type) -> list[Clause[Type]]:
-        """Return the ways to make a value, each with the types of its parts: it is impossible if one of them is."""
+        """Return the ways to construct a value, each with the types of its parts. A way fails if
+        one of its parts is empty.
+        """
         alternatives = self.list_alternatives(type)
         if alternatives != (type,):
             return [Clause((alternative,)) for alternative in alternatives]
@@ -290,16 +297,16 @@ class _ComparedDocument:
 
 
 def find_selector(schema: JSONObject) -> str | None:
-    """Return the member that tells the alternatives of a choice apart.
+    """Return the name of the member that selects the alternative of a choice.
 
-    None where the alternative's name is a member.
+    None means that the name of the alternative is itself the only member.
     """
     name = schema.get("selector") if "$extends" in schema else None
     return name if isinstance(name, str) else None
 
 
 class _Comparison:
-    """Finds the clauses of questions."""
+    """Finds the clauses that the answer to a question depends on."""
 
     def __init__(self, reader: Structure, writer: Structure) -> None:
         self.reader = _ComparedDocument(reader, self._spend)
@@ -325,7 +332,7 @@ class _Comparison:
         return (differences + find_refutations(pairs, self.examine, max_clauses=MAX_STEPS))[:MAX_FINDINGS]
 
     def examine(self, question: TypePair) -> Clauses:
-        """Return the clauses that must hold for a positive answer."""
+        """Return the clauses that must all hold if the reader accepts all values of the writer."""
         old, reader, top = question
         written, read = self.writer.list_alternatives(old), self.reader.list_alternatives(reader)
         self._spend(len(written) + len(read))
@@ -361,7 +368,7 @@ class _Comparison:
         return [Clause(questions, otherwise if len(questions) > 1 else None)]
 
     def _compare_single(self, question: TypePair) -> Clauses:
-        """Compare two types of the same JSON type, neither a union nor ``any``."""
+        """Return the clauses for two types of the same JSON type, neither of them a union or ``any``."""
         old, new, _ = question
         if old.kind in PRIMITIVES:
             problem = primitives.find_problem(old.schema, new.schema)
@@ -461,7 +468,7 @@ class _Comparison:
         ]
 
     def _compare_choices(self, question: TypePair) -> Clauses:
-        """Compare the writer's values with the alternatives of a choice."""
+        """Return the clauses for the writer's values and the alternatives of the reader's choice."""
         old, new, top = question
         writer_members, name = self.writer.find_members(old), find_selector(new.schema)
         if writer_members is None:
@@ -490,8 +497,9 @@ class _Comparison:
         return clauses
 
     def _list_cases(self, writer_members: _ObjectMembers, name: str | None, top: bool) -> list[str] | None:
-        """Return the alternatives that written values select, by the member ``name`` or, without one, by their only
-        member.
+        """Return the alternatives that written values select, or None if values may select no alternative.
+
+        The member ``name`` selects the alternative or, if it is None, the only member of the value.
         """
         if name is None:
             names = (
@@ -543,7 +551,9 @@ class _Comparison:
         ]
 
     def _compare_instance(self, reader_members: _ObjectMembers, new: Type) -> Clauses:
-        """Compare ``$schema`` and ``$uses`` of a payload, which are free in objects, but not in maps and choices."""
+        """Return clauses for ``$schema`` and ``$uses``, which payloads of objects may have but maps and choices do not
+        allow.
+        """
         if reader_members.more is not None:
             return [Clause((TypePair(Type(id(_ANY), "", _ANY), reader_members.more, False),))]
         message = "a payload may have $schema, which is not accepted here"
@@ -616,7 +626,7 @@ class _Comparison:
 
 
 def _require_members(*names: str) -> _RequiredSets:
-    """Return what objects require that all have the same members."""
+    """Return the required sets of objects that must all have exactly the members ``names``."""
     only = frozenset(names)
     return _RequiredSets([only], [only], only, frozenset())
 
@@ -626,7 +636,7 @@ def _count_names(sets: list[frozenset[str]]) -> int:
 
 
 def _has_exactly_one(number: int, writer_members: _ObjectMembers, reader_members: _ObjectMembers) -> bool:
-    """Return True if objects with exactly one of the writer's sets have exactly one of the reader's."""
+    """Return True if objects with exactly one set of the writer, set ``number``, have exactly one set of the reader."""
     have, expected = writer_members.required.sets[number], reader_members.required.sets
     other_sets = [names for at, names in enumerate(writer_members.required.sets) if at != number]
     if any(names <= have for names in other_sets):
@@ -642,7 +652,7 @@ def _has_exactly_one(number: int, writer_members: _ObjectMembers, reader_members
 
 
 def _list_types(namespace: JSON, path: str) -> Iterator[tuple[str, JSONObject]]:
-    """Yield the types in a namespace and those within, by their pointers."""
+    """Yield the types in ``namespace`` and in nested namespaces, with their JSON Pointers."""
     waiting: list[tuple[str, JSON]] = [(path, namespace)]
     while waiting:
         path, node = waiting.pop(0)
@@ -670,7 +680,7 @@ def _format_json(value: JSON) -> str:
 
 
 def _format_type(schema: JSONObject) -> str:
-    """Return a type as text for people."""
+    """Return a type as text for messages."""
     type_value = schema.get("type")
     if isinstance(type_value, dict):
         return _format_json(type_value.get("$ref", "a type")).strip('"')

@@ -1,4 +1,4 @@
-"""The check of JSON Structure documents: every finding with its path."""
+"""The check of JSON Structure documents: report every finding with its path."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from signalbook.values import JSON, Finding, JSONObject, canonical_json
 Findings = Iterator[Finding]
 
 _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:[^\s]+", re.ASCII)
-# Keywords that belong to some types only.
+# Keywords that are allowed for some types only.
 _BELONGS: Final[dict[str, frozenset[str]]] = {
     "properties": frozenset({"object", "tuple"}),
     "required": frozenset({"object"}),
@@ -51,7 +51,7 @@ def find_findings(structure: Structure) -> Findings:
 
 
 class _Inspector:
-    """Goes through a document once."""
+    """Walks through a document once and yields the findings."""
 
     def __init__(self, structure: Structure) -> None:
         self.structure = structure
@@ -98,7 +98,7 @@ class _Inspector:
                 yield from self._check_pointer(pointer, ("$offers", name))
 
     def check_namespace(self, namespace: JSONObject, path: Path) -> Findings:
-        """Check the types and namespaces in a namespace."""
+        """Yield the findings about the types and namespaces in ``namespace``."""
         for name, item in namespace.items():
             here = (*path, name)
             if name in IMPORTS:
@@ -117,7 +117,7 @@ class _Inspector:
             yield make_finding(path, str(path[-1]), "an import needs an absolute URI")
 
     def check_schema(self, schema: JSON, path: Path, *, root: bool = False) -> Findings:
-        """Check a type declaration."""
+        """Yield the findings about the type declaration ``schema``; ``root`` is True for the top of the document."""
         if not isinstance(schema, dict):
             yield make_finding(path, "schema", "expected a type declaration, which is an object")
             return
@@ -161,13 +161,13 @@ class _Inspector:
         return schema if isinstance(schema, dict) and "type" in schema else None
 
     def _is_endless(self, schema: JSONObject) -> bool:
-        """Return True if a type is a circle of references."""
+        """Return True if the references of a type lead back to the type without reaching another declaration."""
         waiting, seen = [schema], set[int]()
         while waiting:
             kind = waiting.pop().get("type")
             for member in kind if isinstance(kind, list) else [kind]:
                 target = self._find_target(member["$ref"]) if isinstance(member, dict) and "$ref" in member else None
-                # By identity: a reference may lead to the same declaration by many pointers.
+                # Compare identities, because different pointers may lead to the same declaration.
                 if target is schema:
                     return True
                 if target is not None and id(target) not in seen:
@@ -290,7 +290,7 @@ class _Inspector:
                 yield make_finding(here, "$extends", "a type cannot extend itself")
 
     def _check_values(self, schema: JSONObject, kind: JSON, path: Path) -> Findings:
-        """Check ``enum`` and ``const``."""
+        """Yield the findings about ``enum`` and ``const``."""
         listed: dict[str, Any] = {"enum": schema.get("enum"), "const": [schema.get("const")]}
         for keyword, values in listed.items():
             if keyword not in schema:
@@ -314,7 +314,7 @@ def _check_listed(values: list[JSON], kind: str, schema: JSONObject, path: Path)
         try:
             wrong = PRIMITIVES[kind](value, plain)
         except (KeyError, TypeError):
-            return  # of keywords that have their own finding
+            return  # because of wrong keywords, which have their own findings
         if wrong:
             yield make_finding(
                 (*path, index) if path[-1] == "enum" else path, str(path[-1]), f"{value!r} is no {kind}: {wrong}"
@@ -322,14 +322,14 @@ def _check_listed(values: list[JSON], kind: str, schema: JSONObject, path: Path)
 
 
 def list_identities(values: list[JSON]) -> list[str | bytes]:
-    """Return an identity for each value, equal for equal values. Of very many values most are strings."""
+    """Return a key for each value that is equal for equal values, with a fast path for the common case of strings."""
     if set(map(type, values)) == {str}:
         return values
     return [value if isinstance(value, str) else canonical_json(value) for value in values]
 
 
 def list_containers(node: JSONObject | list[JSON]) -> list[JSON]:
-    """Return the values in an object or array that may contain others."""
+    """Return the objects and arrays that are items or members of ``node``."""
     items = node.values() if isinstance(node, dict) else node
     if {dict, list}.isdisjoint(map(type, items)):
         return []
@@ -337,13 +337,13 @@ def list_containers(node: JSONObject | list[JSON]) -> list[JSON]:
 
 
 def _collect_names(value: JSON) -> set[str]:
-    """Return all names of members in a document."""
+    """Return the names of all members in a document, at any depth."""
     names: set[str] = set()
     waiting = [value]
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
-            names.update(node)  # `|= node.keys()` would copy all that was found
+            names.update(node)  # `|= node.keys()` would copy the whole set
         if isinstance(node, (dict, list)):
             waiting += list_containers(node)
     return names

@@ -37,14 +37,14 @@ from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONError, JSONObject, canonical_json, digest
 
 Findings = Iterator[Finding]
-# What a document may say about itself beside its data.
+# The members that a document may have at its top in addition to its data.
 _INSTANCE: Final = frozenset({"$schema", "$uses"})
-# Types tried for one payload; unions of unions multiply.
+# The maximum number of types to check for one payload, because nested unions multiply.
 _MAX_STEPS: Final = 200_000
 
 
 def list_violations(structure: Structure, schema: JSONObject, value: JSON) -> list[Finding]:
-    """Return every violation in a JSON value, at most ``MAX_FINDINGS``."""
+    """Return the violations in ``value``, at most ``MAX_FINDINGS``."""
     holder = _Holder(structure)
     try:
         return list(islice(holder.check_value(value, schema, ()), MAX_FINDINGS))
@@ -54,18 +54,18 @@ def list_violations(structure: Structure, schema: JSONObject, value: JSON) -> li
 
 
 class _TooMuch(Exception):
-    """The steps are used up."""
+    """Raised when no steps are left."""
 
 
 class _Holder:
-    """Walks a value and its schema together."""
+    """Walks through a value and its schema together and collects the violations."""
 
     def __init__(self, structure: Structure) -> None:
         self.structure = structure
         self.steps = 0
 
     def check_value(self, value: JSON, schema: JSON, path: Path) -> Findings:
-        """Yield the findings about a value."""
+        """Yield the findings about ``value``. Raises ``_TooMuch``."""
         self.steps += 1
         if self.steps > _MAX_STEPS:
             raise _TooMuch
@@ -88,12 +88,12 @@ class _Holder:
             yield from getattr(self, f"_check_{kind}")(value, schema, path)
         if "const" in schema and canonical_json(value) != canonical_json(schema["const"]):
             yield make_finding(path, "const", f"expected {schema['const']!r}")
-        # Compared as canonical JSON, since to Python ``1``, ``1.0`` and ``true`` are all equal.
+        # Compare canonical JSON, because in Python ``1``, ``1.0`` and ``true`` are equal.
         if "enum" in schema and canonical_json(value) not in map(canonical_json, schema["enum"]):
             yield make_finding(path, "enum", f"{value!r} is not one of the listed values")
 
     def _check_union(self, value: JSON, kinds: list[JSON], path: Path) -> Findings:
-        """Check a value by the first of several types that fits."""
+        """Yield a finding if ``value`` conforms to none of the types ``kinds``."""
         schemas = [{"type": kind} if not isinstance(kind, dict) or "$ref" in kind else kind for kind in kinds]
         if all(next(self.check_value(value, schema, path), None) is not None for schema in schemas):
             type_names = ", ".join(
@@ -181,13 +181,13 @@ class _Holder:
 
 
 _MAX_LEVELS: Final = 32
-# What decimal columns hold at most.
+# The maximum number of digits in decimal columns.
 _MAX_DECIMAL_DIGITS: Final = 38
 _Above = tuple[JSONObject, ...]
 
 
 def make_shape(structure: Structure, schema: JSON, above: _Above = (), *, nullable: bool = False) -> Shape:
-    """Return the shape that every value of a type fits."""
+    """Return the shape that fits every value of ``schema``; ``above`` are the types that contain it."""
     kinds = schema.get("type") if isinstance(schema, dict) else None
     if isinstance(kinds, list):
         types = [kind for kind in kinds if kind != "null"]
@@ -239,8 +239,10 @@ def _build_fields(structure: Structure, schema: JSONObject, above: _Above) -> tu
 
 
 def find_constants(structure: Structure, schema: JSONObject) -> dict[str, frozenset[JSON]]:
-    """Return the required properties of an object that have listed values, and the selector of a
-    choice, by name (K-30).
+    """Return the closed sets of values by property name (K-30).
+
+    They are the listed values of an object's required properties, or the names of a choice's alternatives for its
+    selector.
     """
     if schema.get("type") == "choice" and isinstance(schema.get("selector"), str):
         return {schema["selector"]: frozenset(schema["choices"])}
@@ -262,7 +264,7 @@ _DRAFT: Final = re.compile(r"draft-0[0-4]", re.ASCII | re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class JsonStructure(JsonValues):
-    """A type of a document: that of whole payloads, or the one of a deep link."""
+    """A type of a document: the type of whole payloads, or the type that a deep link names."""
 
     format: str
     structure: Structure
@@ -272,15 +274,15 @@ class JsonStructure(JsonValues):
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over format, document and deep link."""
+        """The SHA-256 digest of the format, the document and the deep link."""
         return digest(f"{self.format} {self.structure.fingerprint} {self.link}".encode())
 
     def validate(self, value: JSON) -> list[Finding]:
-        """Return every violation in a JSON value, at most ``MAX_FINDINGS``."""
+        """Return the violations in ``value``, at most ``MAX_FINDINGS``."""
         return list_violations(self.structure, self.schema, value)
 
     def shape(self) -> Shape:
-        """Return the columns a conforming payload fits into."""
+        """Return the columns that a conforming payload fits into."""
         return make_shape(self.structure, self.schema)
 
     def tree(self) -> SchemaNode:
@@ -288,25 +290,29 @@ class JsonStructure(JsonValues):
         return make_tree(self.structure, self.schema)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
-        """Return required top-level properties with listed values."""
+        """Return the required top-level properties with their listed values."""
         return find_constants(self.structure, resolve_type(self.structure, self.schema))
 
 
 class JsonStructureFormat:
-    """Reads JSON Structure documents."""
+    """The format for JSON Structure documents."""
 
     name: Final = "JsonStructure"
     versions: Final = tuple(f"JsonStructure/draft-0{number}" for number in range(5))
 
     def canonical(self, format: str) -> str | None:
-        """``JsonStructure/draft-<nn>``, or ``JsonStructure`` where no version is named; they are read alike."""
+        """Return ``JsonStructure/draft-<nn>``, or ``JsonStructure`` if ``format`` has no version; None for other
+        versions.
+
+        All versions are read in the same way.
+        """
         version = format.partition("/")[2].strip()
         if "/" not in format:
             return self.name
         return f"{self.name}/{version.lower()}" if _DRAFT.fullmatch(version) else None
 
     def check(self, document: bytes, format: str) -> list[Finding]:  # noqa: ARG002 - all drafts are read alike
-        """Return the findings about a document alone; imports are not followed."""
+        """Return the findings about ``document`` alone; imports are not followed."""
         try:
             structure = _read_structure(document)
         except SchemaError as error:
@@ -321,7 +327,7 @@ class JsonStructureFormat:
         link: str = "",
         resolve: Resolve | None = None,  # noqa: ARG002 - there are no references to other documents
     ) -> JsonStructure:
-        """Return the type ``link`` names by a JSON Pointer, or that of whole payloads (G-15, G-17).
+        """Return the type that ``link`` names by a JSON Pointer, or the type of whole payloads (G-15, G-17).
 
         Raises ``SchemaError``.
         """
@@ -346,7 +352,7 @@ class JsonStructureFormat:
 
 @lru_cache(maxsize=8)
 def _read_usable(document: bytes) -> Structure:
-    """Return a document without findings that needs no other. Raises ``SchemaError``."""
+    """Return the parsed document. Raises ``SchemaError`` if it has findings or needs other documents."""
     structure = _read_structure(document)
     findings = list(islice((*find_findings(structure), *_find_imports(structure)), MAX_FINDINGS))
     if findings:
@@ -368,7 +374,7 @@ def _read_structure(document: bytes) -> Structure:
 
 
 def _find_imports(structure: Structure) -> list[Finding]:
-    """Return findings for imports that are needed to read payloads."""
+    """Return a finding for each import in the document, because imports are not followed."""
     findings = []
     waiting: list[tuple[str, JSON]] = [("", structure.root)]
     while waiting:
@@ -377,7 +383,7 @@ def _find_imports(structure: Structure) -> list[Finding]:
             text = "imports of other documents are not followed"
             findings += [Finding(path=f"{path}/{name}", rule=name, message=text) for name in IMPORTS if name in node]
             waiting += [("/definitions", node["definitions"])] if not path and "definitions" in node else []
-            # Down to types, and not into them: a property may well be called ``$import``.
+            # Visit namespaces but not the types in them, because a property may be named ``$import``.
             waiting += [(f"{path}/{name}", item) for name, item in node.items() if path and "type" not in node]
     return findings
 

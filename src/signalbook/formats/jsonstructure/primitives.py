@@ -8,17 +8,17 @@ from signalbook.formats.jsonstructure.types import FLOATS, INTEGERS, LONGS, MAX_
 from signalbook.values import JSON, JSONObject
 
 Family = Literal["null", "boolean", "number", "string", "array", "object"]
-# rule, keyword, what is wrong
+# The rule, the keyword, and a message.
 Problem = tuple[str, str, str]
 
-# Characters of the longest text that a type has; one that is not here has none.
+# The maximum length of the texts of a type, in characters; other types have no maximum.
 _LENGTHS: Final = {"date": 10, "datetime": 38, "time": 27, "uuid": 36}
-# Types whose texts are made of characters that a URI may have.
+# Types whose texts contain only characters that are valid in a URI.
 _URIS: Final = frozenset({"date", "datetime", "time", "duration", "uuid", "decimal", "binary", *LONGS})
 
 
 def find_family(kind: str) -> Family | None:
-    """Return the JSON type of a type's values; None for ``any``."""
+    """Return the JSON type of the values of ``kind``; None for ``any``."""
     if kind in PRIMITIVES:
         if kind in ("null", "boolean"):
             return "null" if kind == "null" else "boolean"
@@ -29,7 +29,7 @@ def find_family(kind: str) -> Family | None:
 
 
 def list_values(schema: JSONObject) -> list[JSON] | None:
-    """Return the values of a primitive type that has few: listed ones, true and false, null."""
+    """Return all values of a primitive type if they are few (listed values, booleans, null), otherwise None."""
     if "const" in schema:
         return [schema["const"]]
     if "enum" in schema:
@@ -39,14 +39,15 @@ def list_values(schema: JSONObject) -> list[JSON] | None:
 
 
 def is_empty(schema: JSONObject) -> bool:
-    """Return True if there is no value of a primitive type: each decimal number has a digit."""
+    """Return True if no value conforms to a primitive type, such as a decimal number without digits."""
     return list_values(schema) == [] or (schema["type"] == "decimal" and schema.get("precision") == 0)
 
 
 def find_problem(writer: JSONObject, reader: JSONObject) -> Problem | None:
-    """Return why values of a primitive type may not be of another of the same JSON type; None if all are.
+    """Return why values of ``writer`` may not be values of ``reader``, a primitive type of the same JSON type; else
+    None.
 
-    ``writer`` has no listed values.
+    ``writer`` must not have listed values.
     """
     if "enum" in reader or "const" in reader:
         keyword = "const" if "const" in reader else "enum"
@@ -101,7 +102,7 @@ def _compare_lengths(writer: JSONObject, reader: JSONObject) -> Problem | None:
 def _find_longest(schema: JSONObject) -> int | None:
     kind = schema["type"]
     if kind in LONGS:
-        return max(2, *(len(str(bound)) for bound in LONGS[kind]))  # -0 is an integer, too
+        return max(2, *(len(str(bound)) for bound in LONGS[kind]))  # -0 is also an integer
     if kind == "decimal":
         return min(schema["precision"] + 3, MAX_DIGITS) if "precision" in schema else MAX_DIGITS
     longest: int | None = schema.get("maxLength") if kind == "string" else _LENGTHS.get(kind)
@@ -109,7 +110,9 @@ def _find_longest(schema: JSONObject) -> int | None:
 
 
 def _compare_decimals(writer: JSONObject, reader: JSONObject) -> Problem | None:
-    """Compare decimal numbers and long integers, which are strings of digits."""
+    """Return the problem of reading ``writer`` as ``reader``, both decimals or long integers
+    (strings of digits), or None.
+    """
     old, new = writer["type"], reader["type"]
     if old not in LONGS and old != "decimal":
         return "type_changed", "type", f"a {old} need not be a {new}"
@@ -134,7 +137,7 @@ def _compare_decimals(writer: JSONObject, reader: JSONObject) -> Problem | None:
 
 
 def _read_digits(schema: JSONObject) -> tuple[int | None, int | None]:
-    """Return the maximum number of digits, and of those after the point."""
+    """Return the maximum number of digits, in total and after the decimal point; None means no maximum."""
     if schema["type"] in LONGS:
         return max(len(str(abs(bound))) for bound in LONGS[schema["type"]]), 0
     precision, scale = schema.get("precision"), schema.get("scale")

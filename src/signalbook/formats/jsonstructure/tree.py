@@ -34,7 +34,7 @@ _EXAMPLE_TEXTS: Final = {
     "binary": "YWJj",
     "jsonpointer": "/a",
 }
-"""Texts of types that JSON has no form of their own for."""
+"""Example texts for types that JSON represents as strings."""
 _BOUNDS: Final = (
     "const", "precision", "scale", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum",
     "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "contentEncoding", "contentMediaType", "unit", "default",
@@ -45,19 +45,19 @@ _Part = tuple[JSON, str, bool]
 
 
 def make_tree(structure: Structure, schema: JSON) -> SchemaNode:
-    """Return a type, with those it refers to and extends in their places."""
+    """Return the tree of a type, with references replaced by their targets and inherited properties included."""
     return _Tree(structure).node(schema, "", ())
 
 
 class _Tree:
-    """Makes one tree; a type inside of itself is not opened again."""
+    """Builds one tree; a type inside itself is not expanded again."""
 
     def __init__(self, structure: Structure) -> None:
         self._structure = structure
         self._room = Room()
 
     def node(self, declaration: JSON, name: str, above: tuple[int, ...], *, required: bool = False) -> SchemaNode:
-        """Return the node of a type."""
+        """Return the node of the type ``declaration``; ``above`` are the types that contain it."""
         stated = declaration if isinstance(declaration, dict) else {}
         kinds = stated.get("type")
         nullable = isinstance(kinds, list) and "null" in kinds

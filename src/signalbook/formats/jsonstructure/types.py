@@ -1,4 +1,4 @@
-"""The types of JSON Structure Core: primitive ones with their JSON values, and those that a document declares."""
+"""The types of JSON Structure Core: the primitive types with checks of their JSON values, and declared types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from signalbook.formats.shape import Kind
 from signalbook.values import JSON, JSONObject, parse_timestamp
 
-# Says what is wrong with a value, given the schema it is for; "" if nothing is.
+# A function that returns what is wrong with a value, given its schema; "" if the value is right.
 Check = Callable[[JSON, JSONObject], str]
 
 _INT: Final = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
@@ -42,7 +42,7 @@ def _check_integer(low: int, high: int) -> Check:
 
 
 def _check_long(low: int, high: int) -> Check:
-    """Check that integers which JSON numbers do not hold safely are written as strings."""
+    """Return the check for integers that are written as strings, because JSON numbers cannot hold them safely."""
 
     def check(value: JSON, _: JSONObject) -> str:
         if not isinstance(value, str) or not _INT.fullmatch(value):
@@ -140,7 +140,7 @@ def _check_only(description: str, *values: JSON) -> Check:
     return lambda value, _: "" if any(value is allowed for allowed in values) else f"expected {description}"
 
 
-# The least and the greatest value of integers that are JSON numbers, and of those that are strings.
+# The smallest and the largest value of the integers that are JSON numbers, then of those that are strings.
 INTEGERS: Final[dict[str, tuple[int, int]]] = {
     "integer": (-(2**31), 2**31 - 1),
     **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32)},
@@ -150,7 +150,7 @@ LONGS: Final[dict[str, tuple[int, int]]] = {
     **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (64, 128)},
     **{f"uint{bits}": (0, 2**bits - 1) for bits in (64, 128)},
 }
-# The greatest absolute value of numbers; 0 is none.
+# The largest absolute value of the number types; 0 means no limit.
 FLOATS: Final[dict[str, float]] = {
     "number": 0.0, "float8": 3.4e3, "float": 3.4028234663852886e38, "double": 1.7976931348623157e308,
 }  # fmt: skip
@@ -172,7 +172,7 @@ PRIMITIVES: Final[dict[str, Check]] = {
     "jsonpointer": _check_text("a JSON Pointer", lambda value: bool(_POINTER.fullmatch(value))),
     "binary": _check_binary,
 }
-# The kind of column for each type that is not text in JSON.
+# The kind of column for each type that is not a JSON string.
 KINDS: Final[dict[str, Kind]] = {
     **dict.fromkeys(("integer", "int8", "uint8", "int16", "uint16", "int32"), "int32"),
     "uint32": "int64",
@@ -182,12 +182,12 @@ KINDS: Final[dict[str, Kind]] = {
 }
 
 
-# Of types that are text in JSON and are columns of their own.
+# The kind of column for types that are JSON strings but have their own kind.
 TIMES: Final[dict[str, Kind]] = {"datetime": "timestamp", "date": "date"}
 COMPOUND: Final = frozenset({"object", "array", "set", "map", "tuple", "choice", "any"})
 TYPES: Final = frozenset(PRIMITIVES) | COMPOUND
 IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-# Keywords that bring in types of other documents.
+# Keywords that import types from other documents.
 IMPORTS: Final = ("$import", "$importdefs")
 MAX_BASES: Final = 64
 MAX_REFERENCES: Final = 64
@@ -195,28 +195,30 @@ MAX_REFERENCES: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Structure:
-    """A document that has been read. ``members`` remembers the properties of types with those of their bases."""
+    """A parsed document. ``members`` caches the properties of types, including the properties of their bases."""
 
     root: JSONObject
     fingerprint: str
     members: dict[int, dict[str, JSON]] = field(default_factory=dict)
 
     def lookup(self, pointer: str) -> JSON:
-        """Return the value of a JSON Pointer, with or without a leading ``#``, or ``None``."""
+        """Return the value at ``pointer``, a JSON Pointer with or without a leading ``#``; None if
+        there is no such value.
+        """
         node: JSON = self.root
         for token in unquote(pointer.removeprefix("#")).split("/")[1:]:
             node = node.get(token.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
         return node
 
     def find_top(self) -> JSONObject | None:
-        """Return the type of whole payloads: that of the root, or the one that ``$root`` names."""
+        """Return the type of whole payloads: the root, or the type that ``$root`` names; None if there is neither."""
         if "type" in self.root:
             return self.root
         schema = self.lookup(self.root["$root"]) if isinstance(self.root.get("$root"), str) else None
         return schema if isinstance(schema, dict) else None
 
     def list_bases(self, schema: JSONObject) -> Iterator[JSONObject]:
-        """Yield the types that one extends, nearest first, each once; at most ``MAX_BASES``."""
+        """Yield the types that ``schema`` extends, nearest first, each once; at most ``MAX_BASES``."""
         seen: list[JSONObject] = [schema]
         waiting = list_extended(schema)
         while waiting and len(seen) <= MAX_BASES:
@@ -227,8 +229,8 @@ class Structure:
                 waiting += list_extended(base)
 
     def list_properties(self, schema: JSONObject) -> dict[str, JSON]:
-        """Return the properties of a type, those of its bases before its own."""
-        # By identity: types are dictionaries, which have no hash, and the document that holds them outlives this.
+        """Return the properties of a type; properties of its bases come first."""
+        # Cached by identity, because dictionaries have no hash. The document keeps them alive.
         key = id(schema)
         if key not in self.members:
             members: dict[str, JSON] = {}
@@ -241,13 +243,13 @@ class Structure:
 
 
 def list_extended(schema: JSONObject) -> list[str]:
-    """Return the pointers of ``$extends``."""
+    """Return the pointers in ``$extends``."""
     pointers = schema.get("$extends", [])
     return [pointer for pointer in (pointers if isinstance(pointers, list) else [pointers]) if isinstance(pointer, str)]
 
 
 def list_required(structure: Structure, schema: JSONObject) -> list[list[str]]:
-    """Return the sets of required properties, one of which an object must have; those of bases are in each of them."""
+    """Return the alternative sets of required properties; each set includes the required properties of the bases."""
     inherited: list[str] = []
     for base in structure.list_bases(schema):
         sets = _list_sets(base)
@@ -263,7 +265,7 @@ def _list_sets(schema: JSONObject) -> list[list[str]]:
 
 
 def resolve_type(structure: Structure, schema: JSON) -> JSONObject:
-    """Return a schema, or the type it refers to."""
+    """Return ``schema``, or the type that it refers to; empty if the reference leads to no type."""
     for _ in range(MAX_REFERENCES):
         kind = schema.get("type") if isinstance(schema, dict) else None
         if not isinstance(kind, dict):

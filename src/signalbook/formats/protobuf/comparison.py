@@ -1,8 +1,8 @@
-"""The comparison of Protobuf documents: reasons why messages of one are not safe for readers of another.
+"""The comparison of Protobuf documents: find reasons why messages of one are not safe for readers of another.
 
-The wire decides: fields are their numbers. A change that keeps every value is none; one that only keeps the bytes
-readable, such as ``int64`` to ``int32``, is. Readers are taken to ignore fields and open enum values that they do not
-know, in JSON as well (docs/decisions/056).
+Fields are compared by number, as in the wire format. A change that keeps every value is not a difference; a change that
+only keeps the bytes readable, such as ``int64`` to ``int32``, is. Readers are assumed to ignore unknown fields and
+unknown values of open enums, in JSON as well (docs/decisions/056).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TYPE_NAMES: Final[dict[int, str]] = {
     _FIELD.TYPE_UINT32: "uint32", _FIELD.TYPE_ENUM: "enum", _FIELD.TYPE_SFIXED32: "sfixed32",
     _FIELD.TYPE_SFIXED64: "sfixed64", _FIELD.TYPE_SINT32: "sint32", _FIELD.TYPE_SINT64: "sint64",
 }  # fmt: skip
-# Types that share their bytes, by the Protobuf guide's "Updating A Message Type": not yet their values.
+# Types with the same wire format by the Protobuf guide's "Updating A Message Type", but not always the same values.
 _COMPATIBLE_SCALARS: Final = (
     {"int32", "uint32", "int64", "uint64", "bool", "enum"},
     {"sint32", "sint64"},
@@ -39,13 +39,13 @@ _COMPATIBLE_SCALARS: Final = (
     {"fixed64", "sfixed64"},
 )
 _COMPATIBLE_TYPES: Final = (*_COMPATIBLE_SCALARS, {"message", "bytes"})
-# Types whose every value is the same value of another type, in JSON too.
+# Types of which every value is the same value of the other types, in JSON as well.
 _WIDER: Final = {
     "int32": {"int64", "enum"},
     "uint32": {"int64", "uint64"},
     "sint32": {"sint64"},
 }
-# The same, but not in JSON: true is no number, a name of an enum neither, text no base64.
+# The same, but not in JSON: true is not a number, an enum name is not a number, and text is not base64.
 _WIDER_ON_THE_WIRE: Final = {
     "bool": {"int32", "uint32", "int64", "uint64", "enum"},
     "enum": {"int32", "int64"},
@@ -55,13 +55,15 @@ _WIDER_ON_THE_WIRE: Final = {
 
 
 def format_type(field: FieldDescriptor) -> str:
-    """Return a field's type as documents write it."""
+    """Return the type of ``field`` as documents write it."""
     declared = field.message_type or field.enum_type
     return str(declared.full_name) if declared is not None else _TYPE_NAMES[field.type]
 
 
 def compare_types(writer: FieldDescriptor, reader: FieldDescriptor) -> tuple[str, str] | None:
-    """Return the rule that reading one type as another breaks, with a message; None if every value stays the same."""
+    """Return the rule that reading ``writer`` as ``reader`` breaks, with a message; None if every
+    value stays the same.
+    """
     old, new = _TYPE_NAMES[writer.type], _TYPE_NAMES[reader.type]
     closed = reader.enum_type is not None and reader.enum_type.is_closed
     if new in _WIDER.get(old, ()) and not closed:
@@ -75,16 +77,16 @@ def compare_types(writer: FieldDescriptor, reader: FieldDescriptor) -> tuple[str
 
 MAX_STEPS: Final = 500_000
 _GOOGLE_PACKAGE: Final = "google.protobuf."
-# In JSON it is {}, as any message without fields is.
+# Its JSON form is {}, as for any message without fields, although it is a well-known type.
 _EMPTY: Final = "google.protobuf.Empty"
 _MESSAGES: Final = (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_GROUP)
 
 
 def find_differences(reader: FileDescriptor, writer: FileDescriptor) -> list[Difference]:
-    """Return every reason, over all messages of ``writer``; paths are full names: ``shop.Order.total``,
-    ``shop.Color.RED``.
+    """Return all differences in the messages of ``writer``; paths are full names, such as ``shop.Order.total``.
 
-    Inside maps they go on with ``{key}`` and ``{}``; where a field has a message type of another name, from the field.
+    Inside maps, paths continue with ``{key}`` and ``{}``. If a field has a message type of another name, paths start at
+    it.
     """
     comparison = _Comparison(MAX_STEPS)
     return comparison.differences("documents", lambda: comparison.compare_files(reader, writer))
@@ -93,14 +95,14 @@ def find_differences(reader: FileDescriptor, writer: FileDescriptor) -> list[Dif
 def find_wire_differences(reader: FileDescriptor, writer: FileDescriptor) -> list[Difference]:
     """Return the reasons why ``reader`` may not follow ``writer`` by the rules of Confluent's registry.
 
-    These rules are about the bytes on the wire: names of fields, JSON and defaults do not count.
+    These rules concern the bytes on the wire: names of fields, JSON and defaults are ignored.
     """
     comparison = _WireComparison(MAX_STEPS)
     return comparison.differences("documents", lambda: comparison.compare_files(reader, writer))
 
 
 def list_with_nested(descriptors: Iterable[Descriptor]) -> Iterator[Descriptor]:
-    """Yield messages and the messages declared in them, without the entries of maps."""
+    """Yield ``descriptors`` and all messages declared inside them, without map entries."""
     for descriptor in descriptors:
         if not descriptor.GetOptions().map_entry:
             yield descriptor
@@ -114,7 +116,7 @@ def relative_name(descriptor: Descriptor | EnumDescriptor) -> str:
 
 
 class _Comparison(Comparison):
-    """Compares pairs of messages, which wait in line: types contain themselves and each other."""
+    """Compares pairs of messages from a queue, because types may contain themselves and each other."""
 
     def __init__(self, most: int) -> None:
         super().__init__(most)
@@ -140,7 +142,9 @@ class _Comparison(Comparison):
     def report_missing(
         self, writer_messages: Mapping[str, Descriptor], reader_messages: Mapping[str, Descriptor]
     ) -> None:
-        """Report messages that only the writer has, unless they are parts of others: then the fields show the loss."""
+        """Report messages that only the writer has, except those used in fields, where the fields
+        show the difference.
+        """
         parts = self.list_parts(message for name, message in writer_messages.items() if name in reader_messages)
         for name, message in writer_messages.items():
             outer = message.containing_type
@@ -151,7 +155,7 @@ class _Comparison(Comparison):
                 )
 
     def list_parts(self, messages: Iterable[Descriptor]) -> set[str]:
-        """Return the full names of messages that are compared where fields of ``messages`` have them."""
+        """Return the full names of messages that are compared through the fields of ``messages``."""
         return _find_reachable(messages)
 
     def enqueue(self, reader: Descriptor, writer: Descriptor, path: str) -> None:
@@ -183,7 +187,9 @@ class _Comparison(Comparison):
             )
 
     def compare_removed(self, writer: FieldDescriptor, names: Mapping[str, FieldDescriptor], path: str) -> None:
-        """Compare a field whose number the reader does not know; ``names`` are the reader's fields by name."""
+        """Report a field whose number the reader does not have, if ``names``, the reader's fields
+        by name, has its name.
+        """
         for field in {names[name].number: names[name] for name in _list_json_names(writer) & names.keys()}.values():
             text = f"the field is written as number {writer.number} and read as {field.number}, so it gets lost"
             self.report(f"{path}.{_format_label(field)}", "field_renumbered", writer.number, field.number, text)
@@ -220,20 +226,20 @@ class _Comparison(Comparison):
             self.report(path, "json_name_changed", names[0], names[1], text)
 
     def is_regrouped(self, reader: FieldDescriptor, writer: FieldDescriptor) -> bool:
-        """Return True if single values and lists of them are not read as each other."""
+        """Return True if one field is repeated, the other is not, and neither can read the values of the other."""
         return reader.is_repeated != writer.is_repeated
 
     def compare_defaults(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
         if reader.type in _MESSAGES or writer.type in _MESSAGES:
             return
         old, new = writer.default_value, reader.default_value
-        # NaN differs from itself, and two of them are the same default.
+        # NaN does not equal itself, but two NaN defaults are the same.
         if old != new and not (old != old and new != new):
             text = f"a field that is not written means {old!r} to the writer and {new!r} to the reader"
             self.report(path, "default_changed", repr(old), repr(new), text)
 
     def compare_values(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> bool:
-        """Compare the types of single values; return True if they are the same."""
+        """Compare the types of single values. Return False if their scalar types are not compatible."""
         if reader.type != writer.type:
             problem = compare_types(writer, reader)
             if problem is not None:
@@ -280,7 +286,7 @@ class _Comparison(Comparison):
         *,
         closed: bool,
     ) -> None:
-        """Compare a name of the writer's that has another number, or none, with the reader."""
+        """Compare the enum value ``name`` of the writer, which the reader has with another number or does not have."""
         value_path = f"{path}.{name}"
         if reader_number is not None:
             text = f"{name} is written as {number}, which is not what the reader calls so"
@@ -294,10 +300,10 @@ class _Comparison(Comparison):
 
 
 class _WireComparison(_Comparison):
-    """Compares pairs of messages by the rules of Confluent's registry."""
+    """Compares pairs of messages by the rules of Confluent's registry, which concern only the wire format."""
 
     def list_parts(self, messages: Iterable[Descriptor]) -> set[str]:  # noqa: ARG002
-        return set()  # A message that another file declares now is gone from this one.
+        return set()  # A message that moved to another file is missing in this one.
 
     def compare_removed(self, writer: FieldDescriptor, names: Mapping[str, FieldDescriptor], path: str) -> None:  # noqa: ARG002
         if writer.is_required:
@@ -318,8 +324,8 @@ class _WireComparison(_Comparison):
         pass
 
     def is_regrouped(self, reader: FieldDescriptor, writer: FieldDescriptor) -> bool:
-        # Many numbers are packed into one piece, which is no single number. The other way round a single number is a
-        # list of one, but Confluent refuses that where it has the label ``optional``.
+        # Repeated numbers are packed into one piece, which cannot be read as a single number. A single number can be
+        # read as a list with one item, but Confluent refuses this for fields with the label ``optional``.
         is_number = writer.type not in (*_MESSAGES, FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
         return is_number and reader.is_repeated != writer.is_repeated and (writer.is_repeated or writer.has_presence)
 
@@ -354,13 +360,13 @@ def _find_reachable(messages: Iterable[Descriptor]) -> set[str]:
 
 
 def _index_fields(message: Descriptor) -> dict[int, FieldDescriptor]:
-    """Return fields by number, extensions that the document declares among them."""
+    """Return the fields of ``message`` by number, including the extensions that the document declares."""
     extensions = message.file.pool.FindAllExtensions(message)
     return {field.number: field for field in (*message.fields, *extensions)}
 
 
 def _find_key_field(value: FieldDescriptor) -> FieldDescriptor:
-    """Return the field of a map's keys, beside that of its values."""
+    """Return the field for the keys of a map, given the field for its values."""
     entry: Any = value.containing_type
     field: FieldDescriptor = entry.fields_by_name["key"]
     return field
@@ -371,7 +377,7 @@ def _format_label(field: FieldDescriptor) -> str:
 
 
 def _list_json_names(field: FieldDescriptor) -> set[str]:
-    """Return the JSON names of a field: writers choose, readers accept both."""
+    """Return the names of a field that JSON writers may choose from and readers accept."""
     return {_format_label(field)} if field.is_extension else {field.name, field.json_name}
 
 
@@ -386,12 +392,14 @@ def _index_values(enum: EnumDescriptor) -> dict[int, set[str]]:
     return names
 
 
-# Numbers from the first up to, not including, the second.
+# A range from the first number up to the second, which is excluded.
 _Range = tuple[float, float]
 
 
 def find_hazards(new: FileDescriptor, old: FileDescriptor) -> list[Difference]:
-    """Return every number or name of ``old`` that ``new`` leaves without a use or a reservation, or uses again."""
+    """Return the numbers and names of ``old`` that ``new`` neither uses nor reserves, or uses
+    although they were reserved.
+    """
     return list(islice(_list_hazards(new, old), MAX_FINDINGS))
 
 
@@ -418,7 +426,7 @@ def _list_enums(file: FileDescriptor) -> Iterator[EnumDescriptor]:
 
 
 class _NumberedType:
-    """A message or an enum as what is used of its numbers and names, and what is reserved."""
+    """The used and the reserved numbers and names of a message or an enum."""
 
     def __init__(
         self, name: str, label: str, used: Iterable[tuple[str, int]], ranges: Iterable[_Range], reserved: Iterable[str]
@@ -432,8 +440,8 @@ class _NumberedType:
         self.reserved = set(reserved)
 
     def reserves(self, number: int) -> bool:
-        """Return True if a number is reserved. Ranges of one type never overlap in a valid document."""
-        # The last range that begins at or before the number; whether it reaches that far is asked then.
+        """Return True if ``number`` is reserved. The ranges of a type never overlap in a valid document."""
+        # Find the last range that starts at or before the number, then check whether it includes the number.
         before = bisect_right(self.ranges, (number, math.inf))
         return before > 0 and number < self.ranges[before - 1][1]
 
@@ -481,7 +489,7 @@ def _compare_numbered(new: _NumberedType, old: _NumberedType) -> Iterator[Differ
 
 
 def _subtract_ranges(ranges: Iterable[_Range], removed: Iterable[_Range]) -> Iterator[_Range]:
-    """Yield the rest of the ordered ``ranges`` without ``removed``."""
+    """Yield the parts of the ordered ``ranges`` that ``removed`` does not cover."""
     remaining = deque(sorted(removed))
     for first, end in ranges:
         while remaining and remaining[0][0] < end:

@@ -1,7 +1,7 @@
-"""``.proto`` text to descriptors, by protoc in a process of its own.
+"""Compile ``.proto`` text to descriptors with protoc in a separate process.
 
-protoc reports on standard error and a crash of it would take the server along, so it runs apart: 40 ms for a document
-seen for the first time, nothing for one seen before (docs/decisions/052).
+protoc writes errors to standard error, and a crash of it would also stop the server. A separate process takes 40 ms for
+a new document; results are cached (docs/decisions/052).
 """
 
 from __future__ import annotations
@@ -29,42 +29,42 @@ from signalbook.formats.base import (
 from signalbook.formats.imports import ROOT_LABEL, find_renamed, include_folders, is_built_in, is_well_known
 from signalbook.values import Finding
 
-# No import can name it: see ``_SAFE``.
+# No import can refer to this name, because ``_SAFE`` does not match it.
 MAIN: Final = ".document.proto"
 UNDEFINED: Final = "undefined"
 """The rule of findings about types that a document uses without defining or importing them."""
 MAX_BYTES: Final = 1024 * 1024
 MAX_FILES: Final = 100
-"""The compiler takes a millisecond for each, and a write reads them in as many tries."""
+"""The compiler takes a millisecond for each file, and a write reads the files in as many tries."""
 _COMPILE_SECONDS: Final = 30.0
 _LOOKED: Final = (
     "it is none of Google's common protos, and neither the own group has a schema that is this file, nor all other "
     "groups together exactly one; register it with the path for its name, or say of its group in which folder it is "
     f"(label {ROOT_LABEL})"
 )
-# What has no end goes to the end at once: looking for it from each beginning would take hours.
+# Unterminated comments and strings extend to the end; searching for the end from each start would take hours.
 _NOISE: Final = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?", re.DOTALL)
 _IMPORT: Final = re.compile(r"\bimport\s+(?:public\s+|weak\s+)?([\"'])([^\"'\n]*)\1\s*;")
-# What may become a file name: nothing that climbs out of the directory or hides in it, or that is too long for one.
+# Paths that are safe as file names: inside the directory, not hidden, and not too long.
 _SAFE: Final = re.compile(
     r"(?=.{1,500}\Z)(?:[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}/)*[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}(?<=\.proto)", re.ASCII
 )
-# What the compiler's logging says besides.
+# Lines of the compiler's log that are not errors.
 _LOG: Final = re.compile(r"WARNING: All log messages|[IWE]\d{4} |.*: warning: ")
 _UNDEFINED_TYPE: Final = re.compile(r'"[\w.]+" (?:is not defined\.|seems to be defined in )', re.ASCII)
 _MESSAGE: Final = re.compile(r"^(?P<file>[^:\n]*?)(?::(?P<line>\d+):(?P<column>\d+))?: (?P<text>.*)$")
 
-# Texts by import path, the document itself as MAIN.
+# Pairs of an import path and the text of the file; the path of the document itself is MAIN.
 Sources = tuple[tuple[str, bytes], ...]
 
 
 def gather(document: bytes, resolve: Resolve | None) -> Sources:
-    """Return the document and everything it imports beyond what is built in.
+    """Return the document and all files that it imports, directly or indirectly, except built-in files.
 
-    Raises ``UnresolvedReferences`` with all imports that lead to nothing, else ``SchemaError``.
+    Raises ``UnresolvedReferences`` with all missing imports, else ``SchemaError`` for other problems.
     """
     files = {MAIN: _check_text(document, MAIN)}
-    # Where a text was first met: what is imported by two paths is one file, or its types would be defined twice.
+    # The first path of each text: a file imported by two paths is the same file, or its types would be defined twice.
     first = {files[MAIN]: MAIN}
     waiting = [(path, MAIN) for path in list_imports(document)]
     missing: dict[str, Finding] = {}
@@ -73,7 +73,7 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
         path, by = waiting.pop()
         if path in files or path in missing:
             continue
-        # Paths become file names below a temporary folder, so that nothing may climb out of it.
+        # Paths become file names in a temporary folder, so they must not lead out of it.
         content = resolve(path) if resolve and _SAFE.fullmatch(path) else None
         if content is None:
             content = find_renamed(path)
@@ -94,7 +94,7 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
 
 
 def _build_missing(path: str, by: str, *, searched: bool) -> Finding:
-    """Return the finding for an import that leads nowhere."""
+    """Return the finding for a missing import; ``searched`` is True if there was a way to look it up."""
     importer = "it" if by == MAIN else by
     looked = _LOOKED if searched else "no reference names it"
     text = f"{importer} imports {shorten(repr(path))}, which is missing: {looked}"
@@ -102,14 +102,14 @@ def _build_missing(path: str, by: str, *, searched: bool) -> Finding:
 
 
 def check_imports(document: bytes) -> list[Finding]:
-    """Return a finding for each import that no compiler accepts: absolute, upwards, or not a ``.proto`` file."""
+    """Return a finding for each import that no compiler accepts: absolute, with "..", or not a ``.proto`` file."""
     paths = [path for path in list_imports(document) if not _SAFE.fullmatch(path)]
     return [Finding(path="", rule="import", message=f"{shorten(repr(path))} is no path to import") for path in paths]
 
 
 def list_imports(document: bytes) -> Iterator[str]:
-    """Yield paths a document imports, without those of the well-known types."""
-    # Comments go and strings stay: an import in a comment is none, and ``//`` in a string no comment.
+    """Yield the paths that a document imports, except the well-known types."""
+    # Remove comments but keep strings: an import in a comment is not an import, and ``//`` in a string not a comment.
     text = _NOISE.sub(lambda match: match[0] if match[0][0] in "\"'" else " ", document.decode("utf-8", "replace"))
     for match in _IMPORT.finditer(text):
         if not (_SAFE.fullmatch(match[2]) and is_well_known(match[2])):
@@ -131,7 +131,7 @@ def _check_text(document: bytes, path: str) -> bytes:
 
 @lru_cache(maxsize=256)
 def compile_set(sources: Sources) -> bytes:
-    """Return a serialised ``FileDescriptorSet`` of ``sources`` and all they need. Raises ``SchemaError``."""
+    """Return the serialized ``FileDescriptorSet`` of ``sources`` and the files they need. Raises ``SchemaError``."""
     with tempfile.TemporaryDirectory(prefix="signalbook-proto-") as folder:
         root, output = Path(folder) / "in", Path(folder) / "set.bin"
         for path, text in sources:
@@ -149,13 +149,13 @@ def compile_set(sources: Sources) -> bytes:
 
 
 def _run(root: Path, output: Path) -> str | None:
-    """Run protoc; what it wrote to standard error if it failed, else ``None``."""
+    """Run protoc. Return None if it succeeded, otherwise what it wrote to standard error."""
     command = [
         sys.executable, "-P", "-m", "grpc_tools.protoc", *(f"-I{folder}" for folder in (root, *include_folders())),
         "--include_imports", "--include_source_info", f"--descriptor_set_out={output}", MAIN,
     ]  # fmt: skip
     try:
-        # ``-P`` keeps the working directory, which has the client's files, off Python's path.
+        # ``-P`` keeps the working directory, which contains the client's files, off Python's path.
         process = subprocess.run(command, cwd=root, capture_output=True, timeout=_COMPILE_SECONDS, check=False)  # noqa: S603
     except subprocess.TimeoutExpired:
         return f": the compiler gave up after {_COMPILE_SECONDS:.0f} seconds"
@@ -182,14 +182,16 @@ def _parse_finding(line: str) -> Finding:
     )
 
 
-# Numbers of fields of descriptors, of which paths into a file are made (descriptor.proto, SourceCodeInfo).
+# The field numbers of descriptors that form paths into a file (descriptor.proto, SourceCodeInfo).
 _MESSAGE_FIELD = 4
 _NESTED = 3
 _FIELD = 2
 
 
 def list_field_comments(file: FileDescriptorProto) -> dict[str, str]:
-    """Return texts by full name of the field: the comment before it, or else behind it on its line."""
+    """Return the comments of fields by full name: the comment before the field, or else the one
+    after it on its line.
+    """
     comments: dict[str, str] = {}
     for location in file.source_code_info.location:
         text = (location.leading_comments or location.trailing_comments).strip()
@@ -200,7 +202,7 @@ def list_field_comments(file: FileDescriptorProto) -> dict[str, str]:
 
 
 def _find_field_name(file: FileDescriptorProto, path: Sequence[int]) -> str:
-    """Return the full name of the field a path leads to; nothing if it leads elsewhere."""
+    """Return the full name of the field at the path ``path``; empty if the path does not lead to a field."""
     if len(path) < 4 or len(path) % 2 or path[0] != _MESSAGE_FIELD or path[-2] != _FIELD:
         return ""
     message: DescriptorProto = file.message_type[path[1]]

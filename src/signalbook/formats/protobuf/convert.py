@@ -1,4 +1,4 @@
-"""Protobuf messages as Python values and as columns: one plan per message type, made once."""
+"""Convert Protobuf messages to Python values and columns, with one cached plan for each message type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from signalbook.formats.shape import Anything, Field, Kind, ListOf, MapOf, Scalar, Shape, Struct, limit_columns
 from signalbook.values import JSON
 
-# From a message (or a field's value) to the value it stands for.
+# A function that converts a message or the value of a field to a decoded value.
 Convert = Callable[[Any], JSON]
 
 _F: Final = FieldDescriptor
@@ -24,7 +24,7 @@ _SCALAR_KINDS: Final[dict[int, Kind]] = {
     _F.TYPE_UINT32: "int64", _F.TYPE_FIXED32: "int64", _F.TYPE_UINT64: "uint64", _F.TYPE_FIXED64: "uint64",
 }  # fmt: skip
 _GOOGLE: Final = "google.protobuf."
-# Their values are the text of the JSON mapping, which has nanoseconds.
+# The values of these types are text as in the JSON mapping, which keeps nanoseconds.
 _AS_TEXT: Final = frozenset(_GOOGLE + name for name in ("Timestamp", "Duration", "FieldMask"))
 _TIME_KINDS: Final[dict[str, Kind]] = {_GOOGLE + "Timestamp": "timestamp", _GOOGLE + "Duration": "duration"}
 _AS_JSON: Final = frozenset(_GOOGLE + name for name in ("Any", "Struct", "Value", "ListValue"))
@@ -34,7 +34,7 @@ _MAX_NESTING: Final = 64
 
 
 class Plans:
-    """Conversions of the message types of one descriptor pool."""
+    """The conversions for the message types of one descriptor pool."""
 
     def __init__(self, pool: DescriptorPool) -> None:
         self._pool = pool
@@ -43,11 +43,12 @@ class Plans:
     def message(self, descriptor: Descriptor) -> Convert:
         """Return the conversion of messages of one type to objects by field name.
 
-        Values that are not set are ``None``, messages are left out: what is there and null is a ``Value``.
+        Unset message fields are left out, which distinguishes an unset ``Value`` from a null ``Value``. Other unset
+        fields with presence become None.
         """
         name = descriptor.full_name
         if name not in self._plans:
-            # Made once for a type, and looked up by name when a message comes: a type may contain itself.
+            # Cached by type name and looked up when a message is converted, because a type may contain itself.
             self._plans[name] = self._plan_well_known(name) or self._plan_members(descriptor)
         return self._plans[name]
 
@@ -85,14 +86,15 @@ class Plans:
 
 
 def make_shape(descriptor: Descriptor, comments: Mapping[str, str]) -> Shape:
-    """Return the columns of a message type, with ``comments`` by full name of the field; one inside itself is
-    ``Anything``.
+    """Return the columns of a message type; a message inside itself becomes ``Anything``.
+
+    ``comments`` are the descriptions of fields by full name.
     """
     return _Shapes(comments).message(descriptor, ())
 
 
 class _Shapes:
-    """Shapes of message types, each made once."""
+    """The shapes of message types, each built once."""
 
     def __init__(self, comments: Mapping[str, str]) -> None:
         self._comments = comments
@@ -100,7 +102,7 @@ class _Shapes:
 
     def message(self, descriptor: Descriptor, above: tuple[str, ...]) -> Shape:
         name = descriptor.full_name
-        # A column cannot contain itself; what is within is JSON text then.
+        # A column cannot contain itself, so a recursive message becomes JSON text.
         if name in above or len(above) == _MAX_NESTING:
             return Anything()
         if name not in self._known:
@@ -138,14 +140,14 @@ class _Shapes:
 
 
 def map_value(field: FieldDescriptor) -> FieldDescriptor | None:
-    """Return the field of a map's values, or ``None`` if ``field`` is no map."""
+    """Return the field for the values of the map ``field``, or None if ``field`` is not a map."""
     descriptor = field.message_type
     is_map = descriptor is not None and descriptor.GetOptions().map_entry
     return descriptor.fields_by_name["value"] if descriptor is not None and is_map else None
 
 
 def _is_left_out(field: FieldDescriptor) -> bool:
-    """Return True if an unset field is left out of an object."""
+    """Return True if the decoded object leaves out the field when it is unset."""
     descriptor = field.message_type
     return (
         descriptor is not None
@@ -160,6 +162,6 @@ def _format_key(key: Any) -> str:
 
 
 def _plan_enum(descriptor: EnumDescriptor) -> Convert:
-    """Return the names of an enum by number; a number that a later version added stays a number, as text."""
+    """Return the conversion of an enum's numbers to names; an unknown number becomes its text."""
     names = {number: value.name for number, value in descriptor.values_by_number.items()}
     return lambda number: names.get(number) or str(number)

@@ -1,4 +1,4 @@
-"""Protocol Buffers, proto2 and proto3: the format and its schemas, which are messages of a ``.proto`` document."""
+"""Protocol Buffers, proto2 and proto3: the format and its schemas. A schema is a message of a ``.proto`` document."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from signalbook.formats.shape import Shape
 from signalbook.formats.tree import SchemaNode
 from signalbook.values import JSON, MAX_DEPTH, Finding, digest, dump_json, nonfinite_name
 
-# What is raised for a value that is no message of a type.
+# The exceptions that the library raises for a value that is not a message of the expected type.
 _UNFIT: Final = (json_format.Error, ArithmeticError, ValueError, TypeError, AttributeError, RecursionError)
 _UNDEFINED_OPTION: Final = re.compile(
     r'Option "\([\w.]+\)" (?:unknown\.|is resolved to "[\w.()]+", which is not defined\.)', re.ASCII
@@ -62,7 +62,7 @@ _SYNTAX: Final = {"": "Protobuf/2", "proto2": "Protobuf/2", "proto3": "Protobuf/
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Descriptors:
-    """A compiled document: a pool of its own, so that documents never see each other's types."""
+    """A compiled document with its own descriptor pool, so that documents never see types of other documents."""
 
     pool: DescriptorPool
     file: FileDescriptor
@@ -72,12 +72,12 @@ class Descriptors:
     syntax: str
     fingerprint: str
     warnings: tuple[Finding, ...]
-    """Options that nothing defines."""
+    """The findings about options that are not defined anywhere."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProtobufSchema:
-    """A message type of a document. With ``drops_unknown``, unknown members of JSON are ignored."""
+    """A message type of a document. If ``drops_unknown`` is True, unknown members of JSON payloads are ignored."""
 
     format: str
     descriptors: Descriptors
@@ -87,11 +87,13 @@ class ProtobufSchema:
 
     @cached_property
     def tolerant(self) -> ProtobufSchema:
-        """The same type, passing over what it does not know, as it does in binary."""
+        """The same schema, except that unknown members of JSON are ignored, as unknown fields in binary always are."""
         return replace(self, drops_unknown=True)
 
     def is_at(self, indices: tuple[int, ...]) -> bool:
-        """Return True for the message type at this place of the document."""
+        """Return True if this message type is at ``indices``: the index of a top-level type, then
+        of each nested type.
+        """
         types = list(self.descriptors.file.message_types_by_name.values())
         descriptor: Descriptor | None = None
         for index in indices:
@@ -103,16 +105,16 @@ class ProtobufSchema:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over format, documents and message name."""
+        """The SHA-256 digest of the format, the documents and the message name."""
         return digest(f"{self.format} {self.descriptors.fingerprint} {self.descriptor.full_name}".encode())
 
     @cached_property
     def message_type(self) -> type[Message]:
-        """The class of its messages."""
+        """The generated Python class of the messages."""
         return message_factory.GetMessageClass(self.descriptor)
 
     def decode(self, payload: bytes, content_type: str = "") -> JSON:
-        """Decode protobuf JSON if ``content_type`` says so, else binary. Raises ``PayloadError``."""
+        """Decode protobuf JSON if ``content_type`` is JSON, otherwise binary. Raises ``PayloadError``."""
         message = self._from_json(payload) if is_json(content_type) else self._from_binary(payload, content_type)
         missing = message.FindInitializationErrors()
         if missing:
@@ -123,7 +125,9 @@ class ProtobufSchema:
             raise make_payload_error("decode_error", "range", f"a value has no JSON form: {error}") from None
 
     def encode(self, value: JSON, content_type: str = "") -> bytes:
-        """Return a message in protobuf's JSON if ``content_type`` says so, else in binary. Raises ``PayloadError``."""
+        """Return ``value`` as protobuf JSON if ``content_type`` is JSON, otherwise in binary.
+        Raises ``PayloadError``.
+        """
         if not (is_json(content_type) or self.is_binary(content_type)):
             raise make_unsupported_error(content_type, self.format)
         try:
@@ -140,19 +144,19 @@ class ProtobufSchema:
         return dump_json(json_format.MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=pool))
 
     def is_binary(self, content_type: str) -> bool:
-        """Return True if payloads of a content type are in the binary encoding."""
+        """Return True if ``content_type`` means the binary encoding, as an empty one does."""
         name = parse_media_type(content_type)
         return not name or name == "application/octet-stream" or ("proto" in name and not is_json(name))
 
     def _from_json(self, payload: bytes) -> Any:
         value = _with_integers(read_json(payload))
-        # Well-known types have forms of their own in JSON: a Timestamp is text, a ListValue an array.
+        # Well-known types have special JSON forms: a Timestamp is a string, a ListValue an array.
         if not isinstance(value, dict) and not self.descriptor.full_name.startswith("google.protobuf."):
             raise make_payload_error("schema_violation", "type", f"expected an object for {self.descriptor.full_name}")
         try:
             return self._parse_message(value)
         except (json_format.Error, ArithmeticError, ValueError, TypeError, AttributeError) as error:
-            # Behind the first line are the names of all fields that there are.
+            # After its first line, the message lists the names of all existing fields.
             raise make_payload_error("schema_violation", "protobuf", str(error).partition("\n")[0]) from None
 
     def _parse_message(self, value: JSON) -> Any:
@@ -176,11 +180,13 @@ class ProtobufSchema:
         return message
 
     def reading(self, writer: Schema) -> Schema:
-        """Return ``writer``, because it describes its payloads itself."""
+        """Return ``writer``: Protobuf has no schema resolution, so a payload is decoded with the
+        schema that wrote it.
+        """
         return writer
 
     def validate(self, value: JSON) -> list[Finding]:
-        """Return the findings about a decoded value as a message of this type."""
+        """Return the findings about a decoded ``value`` as a message of this type, at most ``MAX_FINDINGS``."""
         try:
             message = self._parse_message(_encode_jsonable(_set(value)))
         except _UNFIT as error:
@@ -205,8 +211,8 @@ class ProtobufSchema:
 
 
 def _encode_jsonable(value: Any) -> JSON:
-    """Return a decoded value in protobuf's JSON mapping, where null is a member that is not set, and
-    bytes are base64.
+    """Return a decoded value in protobuf's JSON mapping, which needs bytes as base64 and names for
+    NaN and infinities.
     """
     if isinstance(value, dict):
         return {name: _encode_jsonable(item) for name, item in value.items()}
@@ -218,9 +224,9 @@ def _encode_jsonable(value: Any) -> JSON:
 
 
 def _with_integers(value: Any) -> JSON:
-    """Return JSON of ``parse_json`` with ``exact`` as the library takes it: it rounds, or cuts, each ``Decimal``.
+    """Return a value of ``parse_json`` with its ``Decimal`` numbers as integers or floats, which the library needs.
 
-    Raises ``PayloadError`` for a number that is beyond all types.
+    Raises ``PayloadError`` for a number that is too large for a float.
     """
     if isinstance(value, dict):
         return {name: _with_integers(item) for name, item in value.items()}
@@ -236,7 +242,7 @@ def _with_integers(value: Any) -> JSON:
 
 
 def _set(value: Any) -> JSON:
-    """Return a decoded value without members that are not set, which another version of the schema may not have."""
+    """Return a decoded value without its null members. They are unset, and other versions may not declare them."""
     if isinstance(value, dict):
         return {name: _set(item) for name, item in value.items() if item is not None}
     return [_set(item) for item in value] if isinstance(value, list) else value
@@ -248,20 +254,24 @@ def _build_missing(path: str) -> Finding:
 
 
 class ProtobufFormat:
-    """Reads ``.proto`` documents."""
+    """The format for ``.proto`` documents."""
 
     name: Final = "Protobuf"
     versions: Final = ("Protobuf/2", "Protobuf/3")
 
     def canonical(self, format: str) -> str | None:
-        """Return ``Protobuf/2`` or ``/3``; ``Protobuf`` alone leaves it to the document."""
+        """Return ``Protobuf/2`` or ``Protobuf/3``; ``Protobuf`` if ``format`` has no version; None
+        for other versions.
+        """
         if "/" not in format:
             return self.name
         version = format.partition("/")[2].strip().lower().removeprefix("proto").removesuffix(".0")
         return f"{self.name}/{version}" if f"{self.name}/{version}" in self.versions else None
 
     def check(self, document: bytes, format: str) -> list[Finding]:
-        """Return the findings about a document. One with imports is compiled only if they are available."""
+        """Return the findings about ``document``. If an imported file is missing, return a warning
+        without compiling.
+        """
         if refused := check_imports(document):
             return refused
         try:
@@ -272,11 +282,13 @@ class ProtobufFormat:
             return [Finding(path="", rule=IMPORT, message=text, severity="warning")]
 
     def identities(self, document: bytes) -> tuple[str, ...]:  # noqa: ARG002 - a file does not know its own path
-        """Return nothing: files are imported by their paths."""
+        """Return no names, because files are imported by their paths."""
         return ()
 
     def check_whole(self, text: SchemaText) -> list[Finding]:
-        """Return the findings, including those with imports. Raises ``UnresolvedReferences``."""
+        """Return the findings about a document and its imports. Raises ``UnresolvedReferences`` if
+        an import is missing.
+        """
         return check_imports(text.document) or self._find_problems(text.document, text.format, text.resolve)
 
     def _find_problems(self, document: bytes, format: str, resolve: Resolve | None) -> list[Finding]:
@@ -289,9 +301,10 @@ class ProtobufFormat:
         return [*descriptors.warnings, *_check_syntax(descriptors, self.canonical(format))]
 
     def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> ProtobufSchema:
-        """Return the message ``link`` names: ``#Message``, ``:Message``, ``pkg.Message`` or ``Outer.Inner`` (G-17).
+        """Return the message that ``link`` names: ``#Message``, ``:Message``, ``pkg.Message`` or ``Outer.Inner``
+        (G-17).
 
-        ``resolve`` is asked for imports by their path. Raises ``SchemaError``.
+        ``resolve`` returns imported files by path. Raises ``SchemaError``.
         """
         descriptors = self._compile_text(SchemaText(document=document, format=format, resolve=resolve))
         descriptor, warnings = _find_message(descriptors, link.lstrip("#:/"))
@@ -300,7 +313,7 @@ class ProtobufFormat:
         return ProtobufSchema(format=version, descriptors=descriptors, descriptor=descriptor, warnings=warnings)
 
     def message_types(self, text: SchemaText) -> tuple[str, ...]:
-        """Return the full names of the message types of a document, except nested ones, in order.
+        """Return the full names of the top-level message types of a document, in order.
 
         Raises ``SchemaError``.
         """
@@ -309,15 +322,17 @@ class ProtobufFormat:
         )
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
-        """Return what is lost or misread of messages of any type in ``writer``. Raises ``SchemaError``."""
+        """Return why readers of ``reader`` would lose or misread data of ``writer``. Raises ``SchemaError``."""
         return comparison.find_differences(self._compile_text(reader).file, self._compile_text(writer).file)
 
     def wire_differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
-        """Return what keeps ``reader`` from following ``writer`` by their bytes alone. Raises ``SchemaError``."""
+        """Return the differences in the wire format that forbid ``reader`` to follow ``writer``.
+        Raises ``SchemaError``.
+        """
         return comparison.find_wire_differences(self._compile_text(reader).file, self._compile_text(writer).file)
 
     def hazards(self, new: SchemaText, old: SchemaText) -> list[Difference]:
-        """Return numbers and names that ``new`` sets free or uses again. Raises ``SchemaError``."""
+        """Return the numbers and names that ``new`` makes available again or reuses. Raises ``SchemaError``."""
         return comparison.find_hazards(self._compile_text(new).file, self._compile_text(old).file)
 
     def _compile_text(self, text: SchemaText) -> Descriptors:
@@ -337,7 +352,10 @@ def _check_syntax(descriptors: Descriptors, syntax: str | None) -> list[Finding]
 
 
 def _find_message(descriptors: Descriptors, name: str) -> tuple[Descriptor, tuple[Finding, ...]]:
-    """Return the message of a name, or the only one there is (G-17)."""
+    """Return the message ``name``, or without a name the only top-level message with a warning (G-17).
+
+    Raises ``SchemaError`` if there is no such message or several are possible.
+    """
     if name:
         if name in descriptors.messages:
             return descriptors.messages[name], ()
@@ -358,7 +376,7 @@ def _find_message(descriptors: Descriptors, name: str) -> tuple[Descriptor, tupl
 
 @lru_cache(maxsize=256)
 def describe(sources: Sources) -> Descriptors:
-    """Compile a document with all that it imports. Raises ``SchemaError``."""
+    """Compile a document with all its imports. Raises ``SchemaError``."""
     compiled, warnings = _compile(sources)
     files = descriptor_pb2.FileDescriptorSet.FromString(compiled)
     pool = DescriptorPool()
@@ -366,10 +384,10 @@ def describe(sources: Sources) -> Descriptors:
     for file in files.file:
         comments |= list_field_comments(file)
         file.ClearField("source_code_info")
-        # In the compiler's order, dependencies first; without comments, which are taken out before.
+        # The files are in the compiler's order, dependencies first. Comments were extracted above.
         try:
             pool.AddSerializedFile(file.SerializeToString())
-        except TypeError as error:  # such as messages of more fields than the library has room for
+        except TypeError as error:  # for example messages with more fields than the library supports
             raise SchemaError([Finding(path="", rule="protoc", message=shorten(str(error)))]) from None
     main = next(file for file in files.file if file.name == MAIN)
     document = pool.FindFileByName(MAIN)
@@ -390,10 +408,10 @@ def describe(sources: Sources) -> Descriptors:
 
 
 def _compile(sources: Sources) -> tuple[bytes, tuple[Finding, ...]]:
-    """Return what ``compile_set`` does, with a warning for each option that nothing defines.
+    """Return the result of ``compile_set``, with a warning for each undefined option.
 
-    Such an option is looked for by its full name first, as Confluent's registry does. If there is none, the documents
-    are compiled without custom options, which change no message.
+    An undefined option is first looked up by its full name, as Confluent's registry does. If that fails, the documents
+    are compiled without custom options, which do not change messages.
     """
     try:
         return compile_set(sources), ()
@@ -410,9 +428,9 @@ def _compile(sources: Sources) -> tuple[bytes, tuple[Finding, ...]]:
 
 
 def _name_in_full(text: str, names: Collection[str]) -> str:
-    """Return a document in which options with these names are written with a leading dot: compilers look nowhere else.
+    """Return ``text`` with a leading dot before the options ``names``, so that compilers treat them as full names.
 
-    It is only compiled, so that it does not matter if comments have such names, too.
+    The result is only compiled, so replacements in comments do no harm.
     """
     for name in names:
         text = text.replace(f"({name})", f"(.{name})")

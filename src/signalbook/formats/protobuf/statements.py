@@ -1,4 +1,4 @@
-"""Protobuf documents as statements: what can be changed in their text without reading them as a whole.
+"""Split Protobuf documents into statements, so that their text can be edited without a full parser.
 
 Source: the language specifications of proto2 and proto3 (protobuf.dev).
 """
@@ -14,9 +14,9 @@ _PROTO_TOKEN: Final = re.compile(
 )
 OPENING, CLOSING = "{[(<", "}])>"
 _MOST_BLOCKS: Final = 100
-"""Within one another; the compiler takes no more than 32 messages."""
+"""The maximum nesting of blocks; the compiler accepts at most 32 nested messages."""
 Edit = tuple[int, int, str]
-"""The offsets where a part of a text begins and ends, and what replaces it."""
+"""An edit: the start and end offsets of a part of a text, and its replacement."""
 
 
 class Token(NamedTuple):
@@ -28,7 +28,7 @@ class Token(NamedTuple):
 
     @property
     def is_string(self) -> bool:
-        """True if it is a string in quotes."""
+        """True if the token is a quoted string."""
         return self.text[0] in "\"'"
 
 
@@ -36,9 +36,10 @@ Tokens = Sequence[Token]
 
 
 class Statement(NamedTuple):
-    """Tokens before a semicolon or the brace that ``opens`` a block, and the beginnings of the blocks they are in.
+    """The tokens before a semicolon, or before the brace of a block that the statement ``opens``.
 
-    It ends at the offset ``end``. The brace that closes a block is one by itself.
+    ``blocks`` has the heads of the blocks around the statement, ``end`` is the offset after it. The closing brace of a
+    block is a separate statement.
     """
 
     tokens: Tokens
@@ -48,18 +49,18 @@ class Statement(NamedTuple):
 
     @property
     def word(self) -> str:
-        """The first word."""
+        """The first word of the statement, or "" if it has no tokens."""
         return self.tokens[0].text if self.tokens else ""
 
     @property
     def path(self) -> str | None:
-        """The message that it is in, None where no fields are."""
+        """The dotted name of the message around the statement; None if its block cannot contain fields."""
         names = [find_message_name(block) for block in self.blocks]
         return None if None in names or not names else ".".join(name for name in names if name)
 
 
 def remove_custom_options(text: str, *, extensions: bool = False) -> str:
-    """Return a document without options that extensions define, with ``extensions`` also without the extensions."""
+    """Return ``text`` without custom options, and with ``extensions`` also without the definitions of extensions."""
     edits: list[Edit] = []
     extending: Tokens | None = None
     for statement in parse_statements(text):
@@ -82,7 +83,7 @@ def remove_custom_options(text: str, *, extensions: bool = False) -> str:
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:
-    """Return a text with parts of it replaced."""
+    """Return ``text`` with the edits applied."""
     parts: list[str] = []
     position = 0
     for start, end, put in sorted(edits):
@@ -92,14 +93,14 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
 
 
 def replace_options(tokens: Tokens, options: Sequence[str]) -> Edit:
-    """Return the edit that gives a field these options instead of its own."""
+    """Return the edit that replaces the options of the field ``tokens`` by ``options``."""
     number = _find_list(tokens)
     start = tokens[number - 1].end if number is not None else tokens[-1].end
     return start, tokens[-1].end, f" [{', '.join(options)}]" if options else ""
 
 
 def parse_statements(text: str) -> Iterator[Statement]:
-    """Yield the statements of a document, as far as they can be made out."""
+    """Yield the statements of a document; stop at the first unbalanced or too deeply nested block."""
     blocks: list[Tokens] = []
     tokens: list[Token] = []
     depth = 0
@@ -133,7 +134,7 @@ def parse_statements(text: str) -> Iterator[Statement]:
 def find_message_name(head: Tokens) -> str | None:
     """Return the name of the message whose block begins with ``head``.
 
-    It is empty for a oneof, and None for blocks that have no fields of messages.
+    The name is empty for a oneof. None means that the block cannot contain fields.
     """
     words = [token.text for token in head[:3]]
     if words[:1] == ["message"] and len(words) > 1:
@@ -144,13 +145,13 @@ def find_message_name(head: Tokens) -> str | None:
 
 
 def _find_list(tokens: Tokens) -> int | None:
-    """Return the place of the bracket before the options of a field, None if it has no options."""
+    """Return the index of the bracket before the options of a field, or None if the field has no options."""
     equal = next((number for number, token in enumerate(tokens) if token.text == "="), len(tokens))
     return next((number for number in range(equal, len(tokens)) if tokens[number].text == "["), None)
 
 
 def list_options(tokens: Tokens) -> list[Tokens]:
-    """Return the options of a field, each as its tokens."""
+    """Return the tokens of each option of the field ``tokens``."""
     start = _find_list(tokens)
     if start is None:
         return []
@@ -166,5 +167,5 @@ def list_options(tokens: Tokens) -> list[Tokens]:
 
 
 def join_tokens(text: str, tokens: Tokens) -> str:
-    """Return the text from the first of these tokens to the last."""
+    """Return the part of ``text`` from the first to the last of ``tokens``."""
     return text[tokens[0].start : tokens[-1].end]

@@ -32,16 +32,16 @@ _WELL_KNOWN_NODES: Final[dict[str, tuple[Kind, tuple[str, ...]]]] = {
     f"{_GOOGLE}ListValue": ("array", ()),
     f"{_GOOGLE}Any": ("any", ()),
 }
-"""Types of Google's that have a form of their own in JSON, with a value of it."""
+"""Google's types with their own JSON form, each with its kind and sample values."""
 
 
 def make_tree(descriptor: Descriptor, comments: Mapping[str, str]) -> SchemaNode:
-    """Return a message type, with ``comments`` by full name of the field."""
+    """Return the tree of a message type; ``comments`` are the descriptions of fields by full name."""
     return _Tree(comments).message(descriptor, "", ())
 
 
 class _Tree:
-    """Makes one tree; a type inside of itself is not opened again."""
+    """Builds one tree; a message type inside itself is not expanded again."""
 
     def __init__(self, comments: Mapping[str, str]) -> None:
         self._comments = comments
@@ -50,7 +50,7 @@ class _Tree:
     def message(
         self, descriptor: Descriptor, name: str, above: tuple[str, ...], *, required: bool = False, about: str = ""
     ) -> SchemaNode:
-        """Return the node of a message type."""
+        """Return the node of a message type; ``about`` is its description, ``above`` are the types that contain it."""
         full = descriptor.full_name
         if full in _WELL_KNOWN_NODES:
             kind, values = _WELL_KNOWN_NODES[full]
@@ -90,7 +90,7 @@ class _Tree:
         symbols = tuple(value.name for value in field.enum_type.values) if field.enum_type is not None else ()
         oneof = field.containing_oneof
         bounds = [("one of", ", ".join(symbols[:20]))] if symbols else []
-        # What proto3 calls optional is a oneof of its own, which says nothing more.
+        # An optional field in proto3 is in a oneof of its own, which does not need to be shown.
         if oneof is not None and len(oneof.fields) > 1:
             bounds.append((ONLY_ONE, ", ".join(member.name for member in oneof.fields)))
         return SchemaNode(

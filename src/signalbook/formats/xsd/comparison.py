@@ -1,4 +1,4 @@
-"""The comparison of XML Schemas: the clauses that each pair of elements and types has to meet."""
+"""The comparison of XML Schemas: find the clauses that each pair of elements and types has to satisfy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _MAX_EXAMPLES: Final = 5
 
 
 class ComponentPair(NamedTuple):
-    """The question whether ``reader`` allows all of ``writer``: elements, types, or None for anything lax."""
+    """The question whether ``reader`` accepts all of ``writer``. Both are elements or types, or
+    None if ``kind`` is "lax".
+    """
 
     kind: Literal["element", "type", "lax"]
     writer: Any
@@ -34,11 +36,11 @@ Clauses = list[Clause[ComponentPair]]
 
 
 def find_differences(reader: Any, writer: Any, roots: Callable[[Any], list[Any]]) -> list[Difference]:
-    """Return every reason found why a document of the schema ``writer`` may not be one of ``reader``; both are the
-    library's.
+    """Return all reasons found why a document of the schema ``writer`` may not be valid for the schema ``reader``.
 
-    The roots of documents are the top-level elements, as ``roots`` gives them. Of schemas without any, all types are
-    compared by name. A path leads from a top-level declaration to the part of it: ``order/item/@id``.
+    Both are schemas of the ``xmlschema`` library. ``roots`` returns the top-level elements of a schema, the possible
+    roots of documents. If the writer has no such elements, all types are compared by name. A path leads from a
+    top-level declaration to a part of it: ``order/item/@id``.
     """
     comparison = _Comparison(reader, writer)
     written, read = ({part.name: part for part in roots(schema)} for schema in (writer, reader))
@@ -69,12 +71,12 @@ def _list_own_types(schema: Any) -> list[Any]:
 
 
 def _list_complex_types(schema: Any) -> list[Any]:
-    """Return the named complex types of a schema and of those that it imports."""
+    """Return the named complex types of ``schema`` and of the schemas that it imports."""
     return [part for part in schema.maps.types.values() if not part.is_simple() and not part.name.startswith(XS)]
 
 
 class _Comparison:
-    """Finds the clauses of questions."""
+    """Finds the clauses that the answer to a question depends on."""
 
     def __init__(self, reader: Any, writer: Any) -> None:
         self.reader = reader
@@ -91,7 +93,7 @@ class _Comparison:
             raise TooManySteps
 
     def examine(self, question: ComponentPair) -> Clauses:
-        """Return the clauses that must hold for a positive answer."""
+        """Return the clauses that must all hold if the reader accepts everything that the writer allows."""
         self.spend(1)
         kind, old, new = question
         if kind == "element":
@@ -125,7 +127,9 @@ class _Comparison:
         yield from self._compare_derivations(old, new, path)
 
     def _compare_value_types(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
-        """Compare the simple types of two elements or attributes. Of a fixed value, only its own text is written."""
+        """Yield clauses for the simple types of two elements or attributes. With a fixed value,
+        only its text is compared.
+        """
         problems = self._compare_texts(old.type, new.type)
         if not problems or old.fixed is None:
             yield from (_make_problem_clause(path, problem) for problem in problems)
@@ -137,7 +141,7 @@ class _Comparison:
             yield _make_failed_clause(path, "value_refused", old.fixed, _format_type(new.type), message)
 
     def _compare_fixed(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
-        """Compare fixed values and defaults, of elements and of attributes."""
+        """Yield clauses for the fixed values and defaults of two elements or attributes."""
         if new.fixed is not None and old.fixed != new.fixed:
             rule = "fixed_added" if old.fixed is None else "fixed_changed"
             message = f"another value than {new.fixed} may be written, which is fixed here"
@@ -161,7 +165,7 @@ class _Comparison:
             yield Clause((ComponentPair("type", writer_part.type, reader_part.type),))
 
     def _compare_derivations(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
-        """Compare the types that ``xsi:type`` may name in place of the declared one."""
+        """Yield clauses for the types that ``xsi:type`` may name instead of the declared type."""
         if old.type.name == _ANY_TYPE:
             return
         reader_types = {part.name: part for part in (new.type, *self._derived[1].get(id(new.type), ()))}
@@ -226,8 +230,9 @@ class _Comparison:
     def _compare_open(
         self, old: Any, new: Any, content_models: tuple[models.ContentModel, models.ContentModel], path: str
     ) -> Iterator[Clause[ComponentPair]]:
-        """Compare open content (XSD 1.1): the writer's has to be within the reader's, whose model may have no new
-        names.
+        """Yield clauses for open content (XSD 1.1).
+
+        The writer's open content has to be within the reader's, and the reader's model may not have additional names.
         """
         writer_content, reader_content = (_find_open_content(xsd) for xsd in (old, new))
         if writer_content is None:
@@ -262,13 +267,13 @@ class _Comparison:
                 return [_make_unexpected_clause(leaf, expected, (writer_model, reader_model), path, repeated=repeated)]
 
     def _is_possible(self, leaf: Leaf) -> bool:
-        """Return False for a wildcard of the writer that asks for declared elements, of which there are none."""
+        """Return False for a wildcard that requires declared elements if the writer declares no such element."""
         if leaf.names is None or _find_strictness(leaf) != "strict":
             return True
         return any(leaf.names.allows(name) for name, _ in _list_globals(self.writer.maps.elements))
 
     def _compare_leaves(self, writer: Leaf, reader: Leaf, path: str) -> Iterator[Clause[ComponentPair]]:
-        """Yield what may be at one place for the writer and for the reader."""
+        """Yield clauses for what the writer and the reader allow at one place of the content."""
         if writer.names is not None and reader.names is not None:
             yield from self._compare_wildcards(writer, reader, path)
         elif writer.names is not None:
@@ -279,7 +284,7 @@ class _Comparison:
             yield from self._compare_undeclared(writer.component, _find_strictness(reader), path)
 
     def _compare_undeclared(self, element: XsdElement, strictness: str, path: str) -> Iterator[Clause[ComponentPair]]:
-        """Compare an element that the reader's wildcard takes."""
+        """Yield clauses for the writer's ``element`` at a place where the reader has a wildcard."""
         if strictness == "skip":
             return
         declared = self.reader.maps.elements.get(element.name)
@@ -292,7 +297,7 @@ class _Comparison:
             yield _make_failed_clause(path, "element_removed", element.local_name, None, message)
 
     def _compare_undescribed(self, wildcard: Leaf, element: XsdElement) -> Iterator[Clause[ComponentPair]]:
-        """Compare an element of the reader's that the writer's wildcard lets be anything."""
+        """Yield clauses for the reader's ``element`` at a place where the writer has a wildcard."""
         declared = self.writer.maps.elements.get(element.name)
         strictness = _find_strictness(wildcard)
         if strictness != "skip" and declared is not None:
@@ -325,7 +330,7 @@ class _Comparison:
                     yield _make_failed_clause(*_describe_opened(attribute))
 
     def _compare_lax(self) -> Iterator[Clause[ComponentPair]]:
-        """Yield the clauses for a place with any content: top-level declarations and named types must match."""
+        """Yield clauses for a place with any content, where top-level declarations and named types must match."""
         for name, element in _list_globals(self.reader.maps.elements):
             self.spend(1)
             declared = self.writer.maps.elements.get(name)
@@ -381,7 +386,7 @@ class _Comparison:
         yield from self._compare_fixed(old, new, path)
 
     def _compare_other_attribute(self, new: Any, old: Any, wildcard: Any, name: str) -> Iterator[Clause[ComponentPair]]:
-        """Yield the clauses for a reader's attribute that the writer does not have, or need not write."""
+        """Yield clauses for the reader's attribute ``new``, which the writer does not have or may omit."""
         if new.use == "required" and (old is None or old.use != "required"):
             message = f"the attribute {new.local_name} is required here, but may be missing in what is written"
             yield _make_failed_clause(_find_path(new), "attribute_required", None, _format_type(new.type), message)
@@ -451,7 +456,7 @@ def _make_incomplete_clause(
     if not expected:
         message = "there is no content that is accepted here"
         return _make_failed_clause(path, "nothing_accepted", None, None, message)
-    # Of a sequence only the last of them has to be there.
+    # In a sequence, only the last of the expected leaves is required.
     needed = expected[-1]
     names = _format_leaves(expected)
     if needed.names is None and {leaf.name for leaf in expected} <= {leaf.name for leaf in writer_model.leaves}:
@@ -516,7 +521,7 @@ def _is_emptiable(xsd: Any, spend: Callable[[int], None]) -> bool:
 
 
 def _list_globals(components: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield top-level declarations, without those of XML Schema itself."""
+    """Yield the names and declarations in ``components``, except those of XML Schema itself."""
     for name, part in list(components.items()):
         if not name.startswith((XS, "{http://www.w3.org/2001/XMLSchema-instance}")):
             yield name, part
@@ -531,7 +536,9 @@ def _is_any_text(xsd: Any) -> bool:
 
 
 def _index_derived(schema: Any) -> dict[int, list[Any]]:
-    """Return the named complex types derived from each type, nearer or farther."""
+    """Return the named complex types that are derived from each type, directly or indirectly, by
+    the ``id()`` of the type.
+    """
     derived: dict[int, list[Any]] = {}
     for part in _list_complex_types(schema):
         base, depth = part.base_type, 0
@@ -542,9 +549,9 @@ def _index_derived(schema: Any) -> dict[int, list[Any]]:
 
 
 def _list_identities(element: Any) -> set[tuple[str, ...]]:
-    """Return identity constraints in words that do not depend on prefixes.
+    """Return the identity constraints of ``element`` as texts that do not depend on prefixes.
 
-    A key's name counts where it is referred to.
+    The name of a key is included only in constraints that refer to the key.
     """
     identities = set()
     for identity in element.identities:
@@ -562,7 +569,7 @@ def _list_assertions(xsd: Any) -> set[str]:
 
 
 def _find_value_space(xsd: Any) -> object:
-    """Return what distinguishes equal texts as values of two types."""
+    """Return a key for a type. If the keys of two types are equal, equal texts have the same value in both types."""
     if not xsd.is_simple() and isinstance(xsd.content, XsdGroup):
         return "mixed"
     simple_type = xsd if xsd.is_simple() else xsd.content
@@ -574,7 +581,7 @@ def _format_type(xsd: Any) -> str:
 
 
 def _find_path(part: Any) -> str:
-    """Return the names of a declaration and of those it is in."""
+    """Return the path of a declaration: its name after the names of the declarations that contain it."""
     names: list[str] = []
     while part is not None:
         name = part.local_name

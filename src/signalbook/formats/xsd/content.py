@@ -1,8 +1,9 @@
-"""XML elements as JSON-like values, by a plan made once from the schema.
+"""XML elements as JSON-like values, converted by a plan that is made once from the schema.
 
-An element with a simple value is that value. One with members is an object: attributes by ``@name``, children by name,
-a list where there may be several, and ``$`` for the value beside attributes. What has no such form without losing order
-or content (mixed content, wildcards, repeated choices, substitutes, types inside themselves) stays XML, as text.
+An element with a simple value becomes that value. An element with attributes or children becomes an object: attributes
+as ``@name``, children by name (as a list if there may be several), and ``$`` for a value next to attributes. Content
+that would lose its order or parts (mixed content, wildcards, repeated choices, substitutes, recursive types) stays XML
+text.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from signalbook.values import JSON, NONFINITE
 
 XsdType = Any
 _MAX_DIGITS: Final = 38
-# Built-in types with a column of their own. All others are text.
+# The built-in types with their own kind of column. All other types are text.
 _BUILTIN_KINDS: Final[dict[str, Kind]] = {
     names.XSD_BOOLEAN: "bool",
     names.XSD_FLOAT: "float32",
@@ -41,7 +42,7 @@ _BUILTIN_KINDS: Final[dict[str, Kind]] = {
     names.XSD_DATETIME: "timestamp",
     names.XSD_DATE: "date",
 }
-# Their values stay text: they may lack a zone, or have years of five digits.
+# The values of these kinds stay text, because they may lack a time zone or have years of five digits.
 _TIME_KINDS: Final = frozenset({"timestamp", "date"})
 _READ: Final[dict[str, Callable[[str], JSON]]] = {
     "bool": lambda text: text in ("true", "1"),
@@ -71,7 +72,7 @@ _TAKEN: Final[dict[str, tuple[type, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simple:
-    """The values of a simple type; a list of them where ``is_list``."""
+    """The conversion of values of a simple type; ``is_list`` is True for a list type."""
 
     kind: Kind
     coding: str
@@ -82,7 +83,7 @@ class Simple:
     sent: Kind | None = None
 
     def shape(self, *, nullable: bool = False) -> Scalar | ListOf:
-        """Return the column."""
+        """Return the shape of the column for these values."""
         if self.is_list:
             return ListOf(item=self._build_scalar(nullable=False), nullable=nullable)
         return self._build_scalar(nullable=nullable)
@@ -92,13 +93,13 @@ class Simple:
         return Scalar(kind=self.kind, sent=self.sent, nullable=nullable, zoned=self.kind == "date", **digits)
 
     def read(self, text: str) -> JSON:
-        """Return the value of text that the schema accepted."""
+        """Return the value of ``text``, which the schema has already accepted."""
         normal = self.type.normalize(text)
         convert = _READ[self.coding]
         return [convert(part) for part in normal.split()] if self.is_list else convert(normal)
 
     def write(self, value: JSON) -> str:
-        """Return text for a value. Raises ``TypeError`` for one of another kind."""
+        """Return the text for ``value``. Raises ``TypeError`` if ``value`` is of another kind."""
         if not self.is_list:
             return self._write(value)
         if not isinstance(value, list):
@@ -107,7 +108,7 @@ class Simple:
 
     def _write(self, value: JSON) -> str:
         types = _TAKEN[self.coding]
-        if float in types and isinstance(value, str):  # as JSON has it
+        if float in types and isinstance(value, str):  # JSON represents NaN and infinities by these names
             value = NONFINITE.get(value, value)
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
             raise TypeError(f"a value of the kind {self.kind}")
@@ -115,7 +116,7 @@ class Simple:
 
 
 def make_simple(xsd: XsdType) -> Simple:
-    """Return how values of a simple type are read. A union's are text, since they may be of any member."""
+    """Return the conversion of values of the simple type ``xsd``. Values of a union stay text, because types vary."""
     items = _find_items(xsd)
     if items is not None:
         inner = make_simple(items) if _find_items(items) is None else _read_as_text(items)
@@ -135,7 +136,7 @@ def _read_as_text(xsd: XsdType) -> Simple:
 
 
 def _read_decimal(xsd: XsdType) -> Simple:
-    """Return an exact decimal where digits are bounded, else text."""
+    """Return the conversion to exact decimals if the number of digits is bounded, otherwise to text."""
     total, fraction = _find_digits(xsd, names.XSD_TOTAL_DIGITS), _find_digits(xsd, names.XSD_FRACTION_DIGITS)
     if total is None or fraction is None or total > _MAX_DIGITS:
         return _read_as_text(xsd)
@@ -148,7 +149,7 @@ def _find_digits(xsd: XsdType, facet: str) -> int | None:
 
 
 def _find_items(xsd: XsdType) -> XsdType | None:
-    """Return the item type of a list, or of a restriction of one."""
+    """Return the item type of a list type or of a restriction of a list type; None for other types."""
     while xsd is not None and not isinstance(xsd, XsdUnion):
         if isinstance(xsd, XsdList):
             return xsd.item_type
@@ -157,7 +158,7 @@ def _find_items(xsd: XsdType) -> XsdType | None:
 
 
 def _find_builtin(xsd: XsdType) -> str:
-    """Return the nearest built-in type above that has a column of its own."""
+    """Return the nearest built-in base type that has its own kind of column."""
     while xsd is not None and not isinstance(xsd, XsdUnion):
         if xsd.name in _BUILTIN_KINDS:
             return str(xsd.name)
@@ -175,7 +176,7 @@ BAD_TEXT: Final = (ValueError, ArithmeticError, binascii.Error)
 
 
 class Unfit(Exception):
-    """An element or a value that a plan has no place for."""
+    """Raised for an element or a value that does not fit its plan."""
 
     def __init__(self, path: Path, rule: str, message: str) -> None:
         self.path, self.rule, self.message = path, rule, message
@@ -183,7 +184,7 @@ class Unfit(Exception):
 
 
 class ElementPlan(Protocol):
-    """The plan from a valid element to a value, and back."""
+    """A plan that converts a valid element to a value and back."""
 
     @property
     def shape(self) -> Shape: ...
@@ -195,14 +196,14 @@ class ElementPlan(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class XmlElement:
-    """XML that stays XML."""
+    """The plan for an element that is kept as XML text."""
 
     @property
     def shape(self) -> Shape:
         return Scalar(kind="string")
 
     def read(self, element: Element, path: Path) -> JSON:  # noqa: ARG002
-        # Text behind the element belongs to its parent, but the tree keeps it with the element.
+        # The tree stores the text after the element with the element, although that text belongs to the parent.
         tail, element.tail = element.tail, None
         text = tostring(element, encoding="unicode")
         element.tail = tail
@@ -222,7 +223,7 @@ class XmlElement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """An element that is one simple value."""
+    """The plan for an element with one simple value and no members."""
 
     simple: Simple
     default: str | None
@@ -242,7 +243,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributePlan:
-    """An attribute of an element."""
+    """The plan for an attribute of an element."""
 
     tag: str
     simple: Simple
@@ -251,13 +252,13 @@ class AttributePlan:
 
     @property
     def name(self) -> str:
-        """The member it becomes."""
+        """The name of the member for this attribute."""
         return f"@{local_name(self.tag)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Child:
-    """A kind of child: at most one, or a list."""
+    """The plan for children of one name: at most one child, or a list if ``repeated``."""
 
     tag: str
     plan: ElementPlan
@@ -268,12 +269,12 @@ class Child:
 
     @property
     def name(self) -> str:
-        """The member it becomes."""
+        """The name of the member for these children."""
         return local_name(self.tag)
 
     @property
     def shape(self) -> Shape:
-        """The column: nothing in it may be lost, so a nil is null."""
+        """The shape of the column. An ``xsi:nil`` child becomes null."""
         item_shape = _make_nullable(self.plan.shape) if self.nillable else self.plan.shape
         return ListOf(item=item_shape) if self.repeated else item_shape
 
@@ -291,7 +292,7 @@ class Child:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildrenPlan:
-    """An element with attributes or children."""
+    """The plan for an element with attributes or children."""
 
     attributes: tuple[AttributePlan, ...]
     children: tuple[Child, ...]
@@ -309,7 +310,7 @@ class ChildrenPlan:
         for child in self.children:
             items = element.findall(child.tag)
             if child.repeated:
-                # An empty list where there is none: a column of lists does not distinguish the two.
+                # Always write a list, because a column of lists does not distinguish a missing list from an empty list.
                 members[child.name] = [child.read(item, (*path, child.name, i)) for i, item in enumerate(items)]
             elif items:
                 members[child.name] = child.read(items[0], (*path, child.name))
@@ -351,8 +352,8 @@ def _write_value(kind: Simple, value: JSON, path: Path) -> str:
 
 
 def _check_same_type(element: Element, name: str, path: Path) -> None:
-    """Check that a payload does not name another type than its place in the schema has, which would
-    have other columns.
+    """Raise ``Unfit`` if ``element`` names a type other than ``name`` with ``xsi:type``, which
+    would have other columns.
     """
     stated = element.get(f"{XSI}type")
     if stated is not None and stated.strip().rpartition(":")[2] != name:
@@ -369,30 +370,30 @@ _MAX_NESTING: Final = 32
 
 
 class _Opaque(Exception):
-    """Content that has no form as members."""
+    """Raised for content that cannot be represented as members."""
 
 
 class Planner:
-    """Makes plans for the types of one schema."""
+    """Makes and caches the plans for the types of one schema."""
 
     def __init__(self) -> None:
         self._plans: dict[int, ElementPlan] = {}
         self._above: list[int] = []
 
     def top(self, element: XsdElement) -> Child:
-        """Return the plan of a payload's root."""
+        """Return the plan for ``element`` as the root of a payload."""
         return self._plan_child(element, repeated=False, required=True)
 
     def root_of(self, xsd: XsdType) -> Child:
-        """Return the plan of a payload's root that is of a type, whatever its name."""
+        """Return the plan for a root of any name whose type is ``xsd``."""
         name = xsd.local_name or ""
         return Child(tag="", plan=self.type(xsd), repeated=False, required=True, nillable=False, type_name=name)
 
     def type(self, xsd: XsdType, default: str | None = None) -> ElementPlan:
-        """Return the plan of an element of a type."""
+        """Return the plan for an element of the type ``xsd``; ``default`` is the text of an empty element."""
         if xsd.is_simple():
             return Value(simple=make_simple(xsd), default=default)
-        # A type inside of itself has no columns; by identity, since anonymous types have no names.
+        # A recursive type has no columns. Compare identities, because anonymous types have no names.
         if id(xsd) in self._above or len(self._above) > _MAX_NESTING:
             return XmlElement()
         if default is not None:
@@ -422,7 +423,7 @@ class Planner:
                 return value
         else:
             children = tuple(self._plan_children(xsd.content, repeated=False, required=True))
-        # Two children of one name, or of one local name in two namespaces, would be one member.
+        # Two children with the same name, or the same local name in two namespaces, would become the same member.
         names = [*(part.name for part in attributes), *(part.name for part in children)]
         if len(set(names)) < len(names) or not (names or value):
             raise _Opaque
@@ -431,9 +432,11 @@ class Planner:
         )
 
     def _plan_children(self, group: XsdGroup, *, repeated: bool, required: bool) -> Iterator[Child]:
-        """Yield children in order; what is repeated together has an order that lists would not keep."""
+        """Yield the plans for the children in ``group``, in order. Raises ``_Opaque`` if lists
+        would lose their order.
+        """
         repeated = repeated or group.max_occurs != 1
-        # Lists by name would lose in which order the children alternated.
+        # Lists by name would lose the order in which different children alternate.
         if repeated and _count_elements(group) > 1:
             raise _Opaque
         required = required and group.min_occurs > 0 and (group.model != "choice" or len(group) == 1)
@@ -442,7 +445,7 @@ class Planner:
                 continue
             if isinstance(part, XsdGroup):
                 yield from self._plan_children(part, repeated=repeated, required=required)
-            # Who may be substituted has children of other names than its own.
+            # An element with substitutes may appear under other names than its own.
             elif isinstance(part, XsdElement) and not part.abstract and not any(True for _ in part.iter_substitutes()):
                 several = repeated or part.max_occurs != 1
                 yield self._plan_child(part, repeated=several, required=required and part.min_occurs > 0)

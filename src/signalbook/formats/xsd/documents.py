@@ -1,4 +1,4 @@
-"""XML Schema documents: what one refers to is gathered first, then the library builds them together."""
+"""XML Schema documents: gather all documents that a document refers to, then build them together with the library."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from signalbook.values import Finding
 MAX_BYTES: Final = 1024 * 1024
 MAX_FILES: Final = 100
 MAIN: Final = ""
-# What the library raises on what it does not expect of a schema or a payload.
+# The exceptions that the library raises for unexpected schemas or payloads.
 FAILED: Final = (
     XMLSchemaException, ElementPathError, ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError,
     TypeError, ValueError,
 )  # fmt: skip
 _REFERENCES: Final = ("include", "redefine", "override", "import")
-# Python's names for things in the library's messages.
+# Python representations of objects in the library's messages.
 _OBJECT: Final = re.compile(r"<(?:xmlschema|class)\b[^<>]*>")
 _BRACES: Final = frozenset("{}")
 _VERSIONING: Final = b"http://www.w3.org/2007/XMLSchema-versioning"
-# Comparisons of two sets of elements take the product of their sizes.
+# Comparing two sets of elements takes as many steps as the product of their sizes.
 MAX_ASSERTED: Final = 2_000
-# Namespaces whose declarations every processor has.
+# Namespaces whose declarations are built into every processor.
 _BUILTIN_NAMESPACES: Final = frozenset(
     {
         "http://www.w3.org/XML/1998/namespace",
@@ -56,7 +56,7 @@ _BUILTIN_NAMESPACES: Final = frozenset(
     }
 )
 
-# Documents by where they are, the one in question as MAIN.
+# Pairs of a location and the document there; the location of the main document is MAIN.
 Sources = tuple[tuple[str, bytes], ...]
 
 
@@ -70,14 +70,17 @@ class _Schema11(XMLSchema11):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentReference:
-    """A reference in a document. ``location`` is its target, or its namespace without one."""
+    """A reference in a document. ``location`` is the location of the target, or its namespace if none is stated.
+
+    The target may be missing if ``optional`` is True.
+    """
 
     location: str
     optional: bool
 
 
 def read(document: bytes, place: str = MAIN) -> limits.XmlDocument:
-    """Read one schema document. Raises ``SchemaError``."""
+    """Parse one schema document and check that its root and paths are acceptable. Raises ``SchemaError``."""
     findings = check_size(document)
     if findings:
         raise SchemaError(findings)
@@ -108,7 +111,7 @@ def _find_bad_paths(document: limits.XmlDocument) -> Iterator[tuple[Element, int
 
 
 def list_references(root: Element, place: str = MAIN) -> Iterator[DocumentReference]:
-    """Yield the documents that one refers to."""
+    """Yield the references in the document with the root ``root``, resolved against its location ``place``."""
     for part in root:
         namespace = part.get("namespace", "").strip()
         if part.tag not in [XS + kind for kind in _REFERENCES] or namespace in _BUILTIN_NAMESPACES:
@@ -121,12 +124,14 @@ def list_references(root: Element, place: str = MAIN) -> Iterator[DocumentRefere
 
 
 def make_identity(namespace: str) -> str:
-    """Return the name of the schema that declares a namespace; braces keep it apart from the URI of a JSON Schema."""
+    """Return the name of the schema that declares ``namespace``; braces distinguish it from the URI
+    of a JSON Schema.
+    """
     return f"{{{namespace}}}"
 
 
 def list_identities(document: bytes) -> tuple[str, ...]:
-    """Return the name that a document gives itself: that of its namespace; nothing for one that cannot be read."""
+    """Return the name that a document declares for itself, made of its target namespace; empty if it has none."""
     try:
         namespace = read(document).root.get("targetNamespace", "").strip()
     except SchemaError:
@@ -135,9 +140,9 @@ def list_identities(document: bytes) -> tuple[str, ...]:
 
 
 def gather(document: bytes, resolve: Resolve | None) -> Sources:
-    """Return the document and all documents it refers to.
+    """Return the document and all documents that it refers to, directly or indirectly.
 
-    Raises ``UnresolvedReferences`` with all references that lead to nothing, else ``SchemaError``.
+    Raises ``UnresolvedReferences`` with all references to missing documents, else ``SchemaError`` for other problems.
     """
     documents = {MAIN: document}
     missing: dict[str, str] = {}
@@ -157,7 +162,7 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
                 missing[place] = f"there is no {shorten(place)!r} to include or import"
             continue
         documents[place] = content
-        # Counted while gathering: a chain of documents may be endless.
+        # Check the limits while gathering, because a chain of documents may be endless.
         if len(documents) > MAX_FILES or sum(map(len, documents.values())) > MAX_BYTES:
             message = f"more than {MAX_FILES} documents or {MAX_BYTES} bytes with all that is referred to"
             raise _build_refusal(MAIN, "size", message)
@@ -169,7 +174,7 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
 
 
 def find_unknown_namespaces(sources: Sources) -> list[str]:
-    """Return the namespaces that documents import without a location, and that no other document was found for."""
+    """Return the namespaces that documents import without a location and that no document was found for."""
     places = dict(sources)
     imports = (
         reference for place, content in sources for reference in list_references(read(content, place).root, place)
@@ -181,7 +186,7 @@ def find_unknown_namespaces(sources: Sources) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Built:
-    """The library's schema, and how many elements a payload may have."""
+    """A schema of the ``xmlschema`` library, and the maximum number of elements in its payloads."""
 
     schema: Any
     most_elements: int
@@ -189,9 +194,9 @@ class Built:
 
 @lru_cache(maxsize=64)
 def build(version: str, sources: Sources) -> Built:
-    """Build documents that were gathered. Raises ``SchemaError`` with every finding."""
+    """Build the schema of gathered documents. Raises ``SchemaError`` with every finding."""
     roots = [read(content, place).root for place, content in sources]
-    # Before anything is built: the library takes the square of a content model's length for its own checks.
+    # Check this first: the library's own checks take time quadratic in the length of a content model.
     weight = weigh(roots)
     if weight.is_heavy:
         raise _build_refusal(MAIN, "weight", "the content models take too long to build")
@@ -227,9 +232,9 @@ def _build_stopped(error: Exception) -> Finding:
 
 
 def check_schema(version: str, content: bytes, place: str = MAIN) -> list[Finding]:
-    """Return findings where a document breaks the schema of schemas; none if parts are for other versions."""
+    """Return the findings of a document against the schema of schemas; empty if it has parts for other XSD versions."""
     meta: Any = (_Schema10 if version == "1.0" else _Schema11).meta_schema
-    # Such parts are left out by version: against the schema of schemas they would all be findings.
+    # Such parts are left out depending on the version, but the schema of schemas would report all of them.
     if _VERSIONING in content:
         return []
     resource = XMLResource(BytesIO(content), allow="none", defuse="always")
@@ -243,11 +248,11 @@ def check_schema(version: str, content: bytes, place: str = MAIN) -> list[Findin
 
 
 def _build_loader(sources: Mapping[str, bytes]) -> type[SchemaLoader]:
-    """Return a loader that knows what was gathered, and nothing else."""
+    """Return a loader class that can load only the gathered documents."""
     places = {_build_url(place): content for place, content in sources.items() if place != MAIN}
 
     class Gathered(SchemaLoader):
-        """Takes documents by where they are, each one once, so that two may refer to each other."""
+        """Loads gathered documents by location, each only once, so that two documents may refer to each other."""
 
         def load_schema(
             self, source: Any, namespace: Any = None, base_url: Any = None, build: bool = False, partial: bool = False
@@ -255,8 +260,9 @@ def _build_loader(sources: Mapping[str, bytes]) -> type[SchemaLoader]:
             place = normalize_url(source, base_url)
             content = places.get(place)
             if content is None:
-                raise LookupError(f"there is no {source}")  # an OSError would count as nothing to include
-            # A document that imports itself by another name is still one document, and its types are declared once.
+                raise LookupError(f"there is no {source}")  # an OSError would be ignored
+            # If a document imports itself by another name, return the same schema, so that its types are declared only
+            # once.
             if content == sources[MAIN]:
                 return self.maps.validator
             loaded = self.maps.get_schema(namespace, place)
@@ -314,7 +320,7 @@ def _build_finding_at(place: str, line: int | None, message: Any) -> Finding:
 
 
 def _list_errors(schema: Any) -> Iterator[Any]:
-    """Yield all errors, also those of identity constraints, which the library leaves out."""
+    """Yield all errors, including errors of identity constraints, which the library leaves out."""
     yield from schema.all_errors
     for identity in schema.identities.values():
         for part in (identity, identity.selector, *identity.fields):
@@ -330,7 +336,7 @@ def _skip_repeated(errors: Iterable[Any]) -> Iterator[Any]:
 
 
 def _index_lines(root: Element, content: bytes) -> dict[int, int]:
-    """Return the line of each element of the library's tree; none where it left parts out for its version."""
+    """Return the line of each element by its ``id()``; empty if the library left out parts for another version."""
     elements, lines = list(root.iter()), limits.read(content).lines
     return dict(zip(map(id, elements), lines, strict=True)) if len(elements) == len(lines) else {}
 

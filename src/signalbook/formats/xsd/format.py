@@ -1,6 +1,6 @@
 """XML Schema: the format.
 
-The library is imported with the first document: a registry without any does not pay for it, in memory or at the start.
+The library is imported with the first document, so that a registry without XML Schema saves memory and start time.
 """
 
 from __future__ import annotations
@@ -17,30 +17,33 @@ if TYPE_CHECKING:
 
 
 class XsdFormat:
-    """Reads XML Schema documents, 1.0 and 1.1."""
+    """The format for XML Schema documents, 1.0 and 1.1."""
 
     name: Final = "XSD"
     versions: Final = ("XSD/1.0", "XSD/1.1")
 
     def canonical(self, format: str) -> str | None:
-        """Return ``XSD/1.0`` or ``XSD/1.1``; ``XSD`` alone is read as 1.1, which only added to 1.0."""
+        """Return ``XSD/1.0`` or ``XSD/1.1``; ``XSD`` if ``format`` has no version; None for other versions.
+
+        ``XSD`` is read as 1.1, which only added to 1.0.
+        """
         if "/" not in format:
             return self.name
         version = f"{self.name}/{format.partition('/')[2].strip()}"
         return version if version in self.versions else None
 
     def check(self, document: bytes, format: str) -> list[Finding]:
-        """Return the findings about a document; with references, those that are possible without them."""
+        """Return the findings about a document. If it has references, only checks that do not need them are made."""
         from signalbook.formats.xsd import schema
 
         return schema.check(document, self._choose_version(format))
 
     def parse(self, document: bytes, format: str, *, link: str = "", resolve: Resolve | None = None) -> XsdSchema:
-        """Return the element or type that ``link`` means: an XPath, or a name; without one, the top-level elements
-        (G-17).
+        """Return the schema for the element or type that ``link`` names by an XPath or a name (G-17).
 
-        ``resolve`` is asked for what ``schemaLocation`` says, relative to the document that says so. Where an import
-        has no location, it is asked for ``{namespace}``, then for the namespace. Raises ``SchemaError``.
+        Without ``link``, the schema accepts all top-level elements. ``resolve`` is called with each ``schemaLocation``,
+        relative to the document that contains it. For an import without a location, it is called with ``{namespace}``,
+        then with the namespace. Raises ``SchemaError``.
         """
         from signalbook.formats.xsd import schema
 
@@ -48,20 +51,22 @@ class XsdFormat:
         return schema.parse(document, self._choose_version(format), format=name, link=link, resolve=resolve)
 
     def identities(self, document: bytes) -> tuple[str, ...]:
-        """Return ``{namespace}`` of a document with a ``targetNamespace``, by which others may import it."""
+        """Return ``{namespace}`` if ``document`` has a ``targetNamespace``, by which others may import it; otherwise
+        nothing.
+        """
         from signalbook.formats.xsd import documents
 
         return documents.list_identities(document)
 
     def check_whole(self, text: SchemaText) -> list[Finding]:
-        """Check a document with all documents it refers to. Raises ``UnresolvedReferences``."""
+        """Return the findings about a document and all documents that it refers to. Raises ``UnresolvedReferences``."""
         from signalbook.formats.xsd import documents
 
         sources = documents.gather(text.document, text.resolve)
         try:
             documents.build(self._choose_version(text.format), sources)
         except SchemaError as error:
-            # What a namespace without a location declares may be all that is missing.
+            # The only problem may be missing declarations of a namespace that is imported without a location.
             unknown = documents.find_unknown_namespaces(sources)
             if unknown:
                 message = f"it imports {', '.join(unknown)}, which no schema is known for: {error}"
@@ -85,7 +90,7 @@ class XsdFormat:
         try:
             return comparison.find_differences(new, old, paths.list_roots)
         except documents.FAILED as error:
-            # The library's objects may do anything with a schema that nobody thought of; a guess is never an answer.
+            # The library may fail in unforeseen ways on unusual schemas; report that instead of guessing.
             return [inclusion.make_undecided("", f"comparing failed: {error or type(error).__name__}")]
 
     def _choose_version(self, format: str) -> str:

@@ -1,4 +1,6 @@
-"""Untrusted XML within limits: no document types, and so no entities, no endless depth or size; nothing is fetched."""
+"""Parse untrusted XML with limits on depth and size. Document types (and so entities) are refused;
+nothing is fetched.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ XSI: Final = "{http://www.w3.org/2001/XMLSchema-instance}"
 
 
 class XMLError(ValueError):
-    """Text that is no XML, or XML that is not accepted; the message says what and on which line."""
+    """Raised for text that is not XML or that exceeds a limit; the message has the reason and the line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +31,7 @@ class XmlDocument:
 
 
 def read(data: bytes) -> XmlDocument:
-    """Read an XML document of any encoding that its declaration names. Raises ``XMLError``."""
+    """Parse an XML document in any encoding that its declaration names. Raises ``XMLError``."""
     if len(data) > MAX_BYTES:
         raise XMLError(f"more than {MAX_BYTES} bytes")
     reader = _Reader()
@@ -43,7 +45,7 @@ def read(data: bytes) -> XmlDocument:
 
 
 class _Reader:
-    """Builds a tree, counting."""
+    """Builds the tree of a document and checks the limits while parsing."""
 
     def __init__(self) -> None:
         self.tree = TreeBuilder()
@@ -66,7 +68,7 @@ class _Reader:
 
     def check_prefix(self, prefix: str | None, uri: str | None) -> None:
         if self.depth == 0:
-            # Those of the root alone: deep links are written with them, and inner ones may redefine any.
+            # Only the prefixes of the root: deep links use these, and inner elements may redefine them.
             self.prefixes[prefix or ""] = uri or ""
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
@@ -88,16 +90,16 @@ def _mark_namespace(name: str) -> str:
 
 
 def local_name(name: str) -> str:
-    """Return the part of a name behind its namespace."""
+    """Return ``name`` without its namespace."""
     return name.rpartition("}")[2]
 
 
 XS: Final = "{http://www.w3.org/2001/XMLSchema}"
-# The sum, over all content models, of the square of their length: about a second.
+# The limit for the sum of the squared lengths of all content models, which takes about a second.
 MAX_WORK: Final = 1_000_000
-# The longest content model times the elements of a payload: a few seconds.
+# The limit for the longest content model times the number of elements in a payload, which takes a few seconds.
 MAX_SEARCH: Final = 1_000_000
-# A value of an enumeration is compared that much faster than a particle.
+# The cost of comparing a value of an enumeration, relative to a particle.
 _VALUE: Final = 1 / 250
 _PARTICLES: Final = (f"{XS}element", f"{XS}any")
 _INLINE: Final = (f"{XS}complexType", f"{XS}simpleType")
@@ -119,12 +121,12 @@ class Weight:
 
     @property
     def most_elements(self) -> int:
-        """The maximum number of elements in a payload, so that checking it ends soon."""
+        """The maximum number of elements in a payload, so that validating it takes a few seconds at most."""
         return int(MAX_SEARCH / max(self.longest, 1))
 
 
 def weigh(roots: Iterable[Element]) -> Weight:
-    """Return the weight of the documents together."""
+    """Return the weight of the documents with the root elements ``roots`` together."""
     scale = _Scale(roots)
     try:
         models = [scale.model(model) for models in scale.named.values() for model in models]
@@ -135,7 +137,7 @@ def weigh(roots: Iterable[Element]) -> Weight:
 
 
 class _Scale:
-    """Weighs models by what is written in them and by the names they use, whatever the namespace of those."""
+    """Computes the lengths of content models from their own parts and the models they refer to, ignoring namespaces."""
 
     def __init__(self, roots: Iterable[Element]) -> None:
         self.named: dict[tuple[str, str], list[Element]] = {}
@@ -148,8 +150,8 @@ class _Scale:
         self.known: dict[int, float] = {}
 
     def model(self, element: Element) -> float:
-        """Return the weight of a named model; one that contains itself is not built, and weighs nothing where it
-        recurs.
+        """Return the length of a named model; a model inside itself counts as 0, because the
+        library does not build it.
         """
         if id(element) not in self.known:
             self.known[id(element)] = 0
@@ -163,10 +165,10 @@ class _Scale:
             part = waiting.pop()
             total += _OWN_WEIGHTS.get(part.tag, 0)
             if part.tag in _PARTICLES:
-                total += 1  # what is inside an element is a model of its own
+                total += 1  # the content of an element is a separate model
                 continue
             total += sum(map(self.model, self.used(part)))
-            # Capped at each step, or models that use each other would make numbers beyond all bounds.
+            # Limit each step, because models that use each other could make arbitrarily large numbers.
             total = min(total, MAX_WORK)
             waiting += part
         return total
@@ -177,7 +179,7 @@ class _Scale:
                 yield from self.named.get((family, name.rpartition(":")[2]), ())
 
 
-# Which attributes of which elements name other models.
+# The attributes, by element, that name other models, each with the family of the named models.
 _USES: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
     "group": (("ref", "group"),),
     "attributeGroup": (("ref", "attributeGroup"),),
@@ -193,6 +195,6 @@ def _choose_family(kind: str) -> str:
 
 
 def _list_declared(root: Element) -> Iterable[Element]:
-    """Yield top-level declarations, and those that redefine or override them."""
+    """Yield the top-level declarations, and the declarations inside redefine and override elements."""
     for part in root:
         yield from part if local_name(part.tag) in ("redefine", "override") else (part,)

@@ -1,8 +1,9 @@
-"""Content models as regular expressions with occurrence ranges, and whether one allows no more than another.
+"""Content models as regular expressions with occurrence ranges, and the comparison of two such models.
 
-An expression is taken apart by partial derivatives: what may come first, and what is left after it. Both models are
-walked together from their starts; every pair of what is left is met once. Expressions are numbers in a table, so that
-equal ones are the same; the steps are counted, since ranges and nested groups multiply.
+An expression is evaluated by partial derivatives: the elements that may come first, and the expression that remains
+after each of them. Both models are traversed together from their starts; every pair of remaining expressions is visited
+once. Expressions are numbers in a table, so that equal expressions have the same number. Steps are counted, because
+ranges and nested groups multiply.
 """
 
 from __future__ import annotations
@@ -18,14 +19,18 @@ from signalbook.formats.inclusion import TooManySteps
 
 Spend = Callable[[int], None]
 _MAX_NESTING: Final = 200
-# Particles of an all-group that are put into every order; 2 ** 8 sets are left.
+# The maximum number of particles in an all-group that are tried in every order, which needs 2 ** 8 sets.
 _MAX_ORDERED: Final = 8
 _EMPTY: Final = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WildcardNames:
-    """The names that a wildcard allows: those of ``namespaces``, or if ``negated`` of all others."""
+    """The names that a wildcard allows: names in ``namespaces``, or if ``negated`` names in all other namespaces.
+
+    ``excluded`` are single names that are not allowed. ``is_exact`` is False if further names are excluded by
+    ``##defined`` or similar values.
+    """
 
     negated: bool
     namespaces: frozenset[str]
@@ -39,21 +44,23 @@ class WildcardNames:
         return f"namespace {listed}"
 
     def allows(self, name: str) -> bool:
-        """Return True if an expanded name is allowed; with ``##defined`` that depends on more than the name."""
+        """Return True if the expanded ``name`` is allowed. With ``##defined``, the result may be
+        True for an excluded name.
+        """
         return self.has_namespace(name[1:].partition("}")[0] if name[:1] == "{" else "") and name not in self.excluded
 
     def has_namespace(self, namespace: str) -> bool:
         return (namespace in self.namespaces) is not self.negated
 
     def overlaps(self, other: WildcardNames) -> bool:
-        """Return True if both allow some namespace."""
+        """Return True if both wildcards allow a common namespace."""
         if self.negated and other.negated:
             return True
         listed, other_names = (other, self) if self.negated else (self, other)
         return any(map(other_names.has_namespace, listed.namespaces))
 
     def is_within(self, wildcards: Iterable[WildcardNames], excluded: Iterable[str] = ()) -> bool:
-        """Return True if every name is one of ``wildcards``, or of ``excluded``."""
+        """Return True if every allowed name is allowed by one of ``wildcards`` or is in ``excluded``."""
         negated, namespaces = False, frozenset[str]()
         apart = {*excluded, *self.excluded}
         for other in wildcards:
@@ -74,7 +81,7 @@ class WildcardNames:
 
 
 def read_wildcard_names(wildcard: Any) -> WildcardNames:
-    """Return the names that ``xs:any`` or ``xs:anyAttribute`` allows."""
+    """Return the names that an ``xs:any`` or ``xs:anyAttribute`` allows."""
     excluded = frozenset(name for name in wildcard.not_qname if not name.startswith("##"))
     is_exact = len(excluded) == len(wildcard.not_qname)
     if wildcard.not_namespace:
@@ -90,7 +97,7 @@ def read_wildcard_names(wildcard: Any) -> WildcardNames:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaf:
-    """An element of some name, or a wildcard."""
+    """An element with a name, or a wildcard with the ``names`` that it allows."""
 
     component: Any
     name: str
@@ -98,14 +105,17 @@ class Leaf:
 
 
 class Pair(NamedTuple):
-    """A pair: the content of the one must be content of the other."""
+    """The outcome that the reader accepts an element or wildcard only if ``writer`` is compatible with ``reader``."""
 
     writer: Leaf
     reader: Leaf
 
 
 class Unexpected(NamedTuple):
-    """The writer may have this where the reader does not: it expects something else, or has had enough of it."""
+    """The outcome that the writer may have an element or wildcard where the reader does not accept it.
+
+    ``expected`` is what the reader accepts instead. ``repeated`` is True if the same element came before.
+    """
 
     writer: Leaf
     expected: tuple[Leaf, ...]
@@ -113,7 +123,7 @@ class Unexpected(NamedTuple):
 
 
 class Incomplete(NamedTuple):
-    """The writer may end where the reader needs one of these."""
+    """The outcome that the writer's content may end where the reader needs one of ``expected``."""
 
     expected: tuple[Leaf, ...]
 
@@ -125,7 +135,10 @@ _States = frozenset[int]
 
 @dataclass(eq=False)
 class ContentModel:
-    """The expressions of one content model; ``start`` is the whole. Wildcards that are not possible are left out."""
+    """The expressions of one content model; ``start`` is the number of the whole expression.
+
+    ``is_possible`` returns False for wildcards that no element can match; they are left out.
+    """
 
     spend: Spend
     strict: bool
@@ -153,7 +166,7 @@ class ContentModel:
         return self._node_by_parts[parts]
 
     def add_particle(self, particle: Any, depth: int = 0) -> int:
-        """Add the expression of a group or of one particle."""
+        """Add the expression for ``particle``, which is a group, an element or a wildcard, and return its number."""
         if depth > _MAX_NESTING:
             raise TooManySteps
         least, most = particle.min_occurs, particle.max_occurs
@@ -193,7 +206,9 @@ class ContentModel:
         return self.add_all(tuple(parts))
 
     def add_all(self, parts: tuple[tuple[int, int, int | None], ...]) -> int:
-        """Add particles in any order, each between its least and most times."""
+        """Add an all-group and return its number. Each part is an expression with its minimum and
+        maximum occurrences.
+        """
         return self._add_node(("all", *parts), all(least == 0 for _, least, _ in parts)) if parts else _EMPTY
 
     def add_choice(self, nodes: Iterable[int]) -> int:
@@ -203,7 +218,9 @@ class ContentModel:
         return self._add_node(("choice", *distinct), any(map(self.is_nullable, distinct)))
 
     def add_sequence(self, first: int, second: int) -> int:
-        """Return a sequence of two parts. The first part is never a sequence itself."""
+        """Add the sequence of two expressions and return its number. The first part of a sequence
+        is never a sequence.
+        """
         if second == _EMPTY or first == _EMPTY:
             return first or second
         heads = []
@@ -224,7 +241,7 @@ class ContentModel:
         return self._add_node(("repeat", node, least, most), least == 0)
 
     def list_steps(self, node: int) -> tuple[Step, ...]:
-        """Return the possible first steps, each with the rest after it."""
+        """Return the possible first leaves of an expression, each with the expression that remains after the leaf."""
         if node not in self._steps:
             self._steps[node] = tuple(self._list_first_steps(node))
             self.spend(1 + len(self._steps[node]))
@@ -257,8 +274,10 @@ class ContentModel:
                     yield leaf, self.add_sequence(remainder, self.add_all(tuple(remaining_parts)))
 
     def find_whole_all(self, writer: ContentModel) -> tuple[Any, ...] | None:
-        """Return the particles of an all-group that is the whole model; of an optional one only if the writer's may be
-        left out.
+        """Return the particles of the all-group that is the whole model, or None if the model is not an all-group.
+
+        An optional all-group counts only if its content is optional too, or if the writer's model is an optional
+        all-group or cannot be empty.
         """
         kind, *parts = self._nodes[self.start]
         if _is_optional_all(self) and (
@@ -268,15 +287,16 @@ class ContentModel:
         return tuple(parts) if kind == "all" else None
 
     def list_leaves(self, node: int) -> frozenset[Leaf]:
-        """Return the leaves of a particle of an all-group: one, or those of a substitution group."""
+        """Return the leaves of a particle in an all-group: one leaf, or the members of a substitution group."""
         kind, *parts = self._nodes[node]
         if kind == "leaf":
             return frozenset(parts)
         return frozenset(leaf for part in parts for leaf in self.list_leaves(part))
 
     def loosen(self) -> ContentModel:
-        """Return the model with all-groups of many particles replaced by any number of them: a model
-        that allows more.
+        """Return a model that allows more if the model is a large all-group: its particles in any number and order.
+
+        All other models are returned unchanged.
         """
         kind, *parts = self._nodes[self.start]
         if kind != "all" or len(parts) <= _MAX_ORDERED:
@@ -285,7 +305,9 @@ class ContentModel:
         return replace(self, start=start, is_partial=True)
 
     def count(self, node: int, weigh: Callable[[Leaf], tuple[int, int]]) -> tuple[int, float]:
-        """Return the least and greatest number of leaves that ``weigh`` counts as one."""
+        """Return the minimum and maximum of the sum of ``weigh`` over the leaves of content for the
+        expression ``node``.
+        """
         self.spend(1)
         kind, *parts = self._nodes[node]
         if kind == "leaf":
@@ -318,14 +340,20 @@ def _multiply_counts(count: tuple[int, float], least: int, most: int | None) -> 
 def build_model(
     group: Any, spend: Spend, *, strict: bool, is_possible: Callable[[Leaf], bool] = lambda _: True
 ) -> ContentModel:
-    """Return the model of a group; ``strict`` leaves out substitutes that may be blocked. Raises ``TooManySteps``."""
+    """Return the content model of ``group``. Raises ``TooManySteps``.
+
+    If ``strict`` is True, substitutes that may be blocked are left out.
+    """
     content_model = ContentModel(spend, strict, is_possible)
     content_model.start = content_model.add_particle(group)
     return content_model
 
 
 def list_elements(particle: Any, *, strict: bool) -> list[Any]:
-    """Return the elements that a particle stands for: what is declared, and what may be substituted for it."""
+    """Return the elements that may stand at the place of ``particle``: the declared element and its substitutes.
+
+    If ``strict`` is True, substitutes that may be blocked are left out.
+    """
     declared = particle.ref if particle.ref is not None else particle
     elements = [] if declared.abstract else [declared]
     block = declared.block
@@ -338,7 +366,9 @@ def list_elements(particle: Any, *, strict: bool) -> list[Any]:
 
 
 def compare_models(writer: ContentModel, reader: ContentModel) -> Iterator[Outcome]:
-    """Yield what must hold for the reader's model to allow all that the writer's does."""
+    """Yield the outcomes that must hold, or that show why the reader's model does not allow all
+    content of the writer's.
+    """
     if reader.find_whole_all(writer) is not None:
         yield from _compare_counts(writer, reader)
         return
@@ -371,7 +401,9 @@ def compare_models(writer: ContentModel, reader: ContentModel) -> Iterator[Outco
 
 
 def _group_steps(steps: list[Step]) -> Iterable[list[Step]]:
-    """Group steps by name, and by wildcard. After one of them anything may follow that follows any of them."""
+    """Return the steps grouped by element name or wildcard. After a group, the content may continue
+    after any of its steps.
+    """
     groups: dict[object, list[Step]] = {}
     for step in steps:
         groups.setdefault(step[0].name or step[0], []).append(step)
@@ -379,8 +411,9 @@ def _group_steps(steps: list[Step]) -> Iterable[list[Step]]:
 
 
 def _list_fitting(leaf: Leaf, expected: list[Step], writer_names: set[str]) -> Iterator[Step]:
-    """Yield elements of that name before wildcards; for a wildcard all that it may be, except for the writer's own
-    names.
+    """Yield the expected steps that accept ``leaf``. Elements with its name take precedence over wildcards.
+
+    For a wildcard, yield all steps that it overlaps with, except elements that the writer's model names itself.
     """
     if leaf.names is None:
         exact = [step for step in expected if step[0].names is None and step[0].name == leaf.name]
@@ -404,7 +437,7 @@ def _is_covered(names: WildcardNames, fits: list[Step], writer_names: set[str]) 
 def _list_remainders(
     writer: ContentModel, reader: ContentModel, old: tuple[_States, list[Step]], new: tuple[_States, list[Step]]
 ) -> Iterator[tuple[_States, _States]]:
-    """Yield the rest on both sides."""
+    """Yield the pairs of expression sets that remain after the writer's ``steps`` and the reader's fitting steps."""
     (states, steps), (reader_states, fits) = old, new
     writer_rest = frozenset(node for _, node in steps)
     if steps[0][0].names is not None:
@@ -422,7 +455,7 @@ def _list_remainders(
         if writer_counter is None or reader_counter is None:
             yield writer_rest, frozenset(node for _, node in fits)
             return
-        # Two counters that run down together: nothing happens until one of them gets to its end.
+        # Both counters decrease together, and nothing changes until one of them reaches its end, so jump there.
         jump = max(1, min((bound for bound in (*writer_counter[:2], *reader_counter[:2]) if bound), default=1) - 1)
         yield (
             frozenset({_advance_counter(writer, writer_counter, jump)}),
@@ -434,8 +467,9 @@ Counter = tuple[int, int | None, int, int]
 
 
 def _find_counter(model: ContentModel, node: int, leaf: Leaf) -> Counter | None:
-    """Return the counter of an expression that starts with one repeated leaf: least, most, the leaf
-    and what follows.
+    """Return the counter of an expression that starts with repetitions of ``leaf``, or None.
+
+    A counter has the minimum, the maximum, the expression of the leaf, and the expression that follows.
     """
     kind, *parts = model.find_parts(node)
     head, following = parts if kind == "sequence" else (node, _EMPTY)
@@ -453,10 +487,10 @@ def _advance_counter(model: ContentModel, counter: Counter, jump: int) -> int:
 
 
 def _compare_counts(writer: ContentModel, reader: ContentModel) -> Iterator[Outcome]:
-    """Yield the outcomes for an all-group, in which only the number of each particle matters."""
+    """Yield the outcomes for an all-group of the reader, in which only the number of each particle matters."""
     particles = [(reader.list_leaves(node), least, most) for node, least, most in reader.find_whole_all(writer) or ()]
     steps: list[Step] = [(leaf, _EMPTY) for leaves, _, _ in particles for leaf in leaves]
-    # If both may be left out, what is in them counts only where they are not.
+    # If both models may be empty, count only the content that is not empty.
     both_optional = reader.find_parts(reader.start)[0] == "repeat" and writer.find_parts(writer.start)[0] == "repeat"
     start = writer.find_parts(writer.start)[1] if both_optional and _is_optional_all(writer) else writer.start
     fits: dict[Leaf, frozenset[Leaf]] = {}

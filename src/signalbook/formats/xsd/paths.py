@@ -1,4 +1,4 @@
-"""XPath that may be run (identity constraints, simple assertions), and deep links to declarations (G.2)."""
+"""Check which XPath expressions may be run (identity constraints, simple assertions), and resolve deep links (G.2)."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _XML_NAME: Final = r"[^\W\d][\w.-]*"
 _PATH_STEP: Final = re.compile(rf"(?:child::)?(?:{_XML_NAME}(?::(?:{_XML_NAME}|\*))?|\*)|\.")
 _ATTRIBUTE: Final = re.compile(rf"(?:attribute::|@)(?:{_XML_NAME}(?::(?:{_XML_NAME}|\*))?|\*)")
 _CASTS: Final = re.compile(r"xs:\w+")
-# Loops and ranges; what walks further than to children.
+# Loops and ranges, and steps to other nodes than children.
 _REFUSED: Final = frozenset({"for", "some", "every", "to", "return", "satisfies", "if", ".."})
 
 
 def is_path(xpath: str, *, field: bool) -> bool:
-    """Return True if this is a path of an identity constraint (part 1, "Constraints on XPath expressions").
+    """Return True if ``xpath`` is a path of an identity constraint (part 1, "Constraints on XPath expressions").
 
-    The library checks this by a pattern that tries each of several colons as that of a prefix at every step: its time
-    grows sixfold with every step.
+    ``field`` is True for paths of fields, which may end in an attribute. The library's own check uses a pattern that
+    backtracks over colons: its time grows sixfold with every step.
     """
     if len(xpath) > MAX_LENGTH:
         return False
@@ -50,7 +50,9 @@ def is_path(xpath: str, *, field: bool) -> bool:
 
 
 def list_unbounded(root: Element) -> Iterator[str]:
-    """Yield expressions of unknown cost: with loops, ranges, nested predicates, or anything but children."""
+    """Yield the expressions whose cost is unknown: with loops, ranges, nested predicates, or steps
+    other than to children.
+    """
     for name in ("assert", "assertion", "alternative"):
         for part in root.iter(XS + name):
             test = part.get("test", "")
@@ -59,15 +61,15 @@ def list_unbounded(root: Element) -> Iterator[str]:
 
 
 def has_any(root: Element) -> bool:
-    """Return True if there is any expression to run."""
+    """Return True if the document with the root ``root`` has any expression to run."""
     return any(part.get("test") for name in ("assert", "assertion", "alternative") for part in root.iter(XS + name))
 
 
 def is_bounded(test: str) -> bool:
-    """Return True if an expression only compares children, attributes and values."""
+    """Return True if the expression ``test`` only compares children, attributes and values."""
     if len(test) > MAX_LENGTH:
         return False
-    # Strings first: what is in them is no part of the expression, whatever it looks like.
+    # Replace strings first, because their contents are not part of the expression.
     remaining, depth, before = _STRING_LITERAL.sub(" 0 ", test), 0, ""
     while remaining:
         match = _TERM.match(remaining)
@@ -85,7 +87,7 @@ def _is_allowed(term: str, before: str) -> bool:
     if term in _REFUSED:
         return False
     if term == "/":
-        return before[-1:].isalnum() or before in ("*", "]")  # neither // nor from the root
+        return before[-1:].isalnum() or before in ("*", "]")  # refuse // and paths from the root
     if term == "(" or not term.endswith("("):
         return True
     name = term.rstrip("( \t\r\n")
@@ -96,7 +98,7 @@ _PREFIXED: Final = re.compile(r"\"[^\"]*\"|'[^']*'|(?P<prefix>[^\W\d][\w.-]*):(?
 
 
 def expand_path(part: Any, path: str | None) -> str:
-    """Return an XPath with namespaces in place of prefixes."""
+    """Return the XPath ``path`` of ``part`` with namespaces instead of prefixes."""
     default = getattr(part, "xpath_default_namespace", "")
 
     def named(match: re.Match[str]) -> str:
@@ -113,7 +115,7 @@ _LINKED: Final = (XsdElement, XsdComplexType, XsdSimpleType)
 
 
 def find_linked(schema: Any, link: str, prefixes: Mapping[str, str]) -> Any:
-    """Return the element or type declaration that ``link`` means. Raises ``SchemaError``."""
+    """Return the element or type declaration that ``link`` names. Raises ``SchemaError``."""
     path = unquote(link).lstrip("#").strip().removeprefix(":")
     if path.startswith("xpath(") and path.endswith(")"):
         path = path[6:-1].strip()
@@ -127,7 +129,7 @@ def find_linked(schema: Any, link: str, prefixes: Mapping[str, str]) -> Any:
 
 
 def list_roots(schema: Any) -> list[Any]:
-    """Return the elements a payload may have at its root: the top-level ones of the document itself."""
+    """Return the elements that may be the root of a payload: the top-level elements of the document itself."""
     return [part for part in schema.elements.values() if part.schema is schema and not part.abstract]
 
 
@@ -141,7 +143,7 @@ def _find_named(schema: Any, name: str) -> list[Any]:
 
 
 def _find_selected(schema: Any, path: str, prefixes: Mapping[str, str]) -> list[Any]:
-    """Return what an XPath selects, within ElementTree's part of the language, which is fast."""
+    """Return the declarations that ``path`` selects. Only the fast subset of XPath in ElementTree is supported."""
     root = schema.source.root
     for start in ("/*", *(f"/{prefix}:schema" for prefix, uri in prefixes.items() if f"{{{uri}}}" == XS), "/schema"):
         if path.startswith(f"{start}/"):

@@ -1,7 +1,7 @@
-"""XML Schema's patterns in RE2, a linear engine: Python's would try ``(a+)+`` for hours on one payload.
+"""Compile XML Schema patterns with RE2, whose time is linear: Python would run ``(a+)+`` for hours on one payload.
 
-elementpath checks a pattern and translates it for Python, character classes written out; what RE2 reads differently in
-that translation is rewritten token by token.
+elementpath checks a pattern and translates it for Python with all character classes written out. The parts of that
+translation that RE2 interprets differently are rewritten token by token.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ MAX_PATTERN: Final = 10_000
 _MAX_TRANSLATION: Final = 1_000_000
 _MAX_MEMORY: Final = 10_000_000
 _STEPS: Final = 200
-"""Steps of work for each character: a class of two may stand for hundreds of ranges."""
-# RE2 refuses a repetition of more, nested ones multiplied.
+"""Steps of work for each character: a class of two characters may stand for hundreds of ranges."""
+# RE2 refuses larger repetitions; nested repetitions are multiplied.
 _MAX_REPEAT: Final = 1000
 _PATTERN_TOKEN: Final = re.compile(
     r"\\(?P<escape>.) | \[(?P<negated>\^?)(?P<members>(?:\\.|[^\\\]])+)\]"
@@ -32,8 +32,8 @@ _PATTERN_TOKEN: Final = re.compile(
     r" | (?P<literal>.)",
     re.DOTALL | re.VERBOSE,
 )
-# What the classes mean in XML Schema, which is what they mean neither to Python nor to RE2: \w has no underscore, \s
-# four characters.
+# The meaning of the classes in XML Schema, which differs from Python and RE2: \w has no underscore, and \s is four
+# characters.
 _CLASSES: Final = {
     "d": r"\p{Nd}",
     "D": r"\P{Nd}",
@@ -50,7 +50,9 @@ _SURROGATES: Final = re.compile(
 
 
 class LinearPattern:
-    """A pattern that a whole text has to match, as the library uses it. Raises ``ValueError`` for one it cannot be."""
+    """A compiled pattern that a whole text has to match. Raises ``ValueError`` if the pattern is
+    invalid or too large.
+    """
 
     def __init__(self, pattern: str, version: str) -> None:
         if len(pattern) > MAX_PATTERN:
@@ -63,12 +65,12 @@ class LinearPattern:
         """Return True if ``text`` matches, else None."""
         if not isinstance(text, str):
             raise TypeError(f"{text!r} is not text")
-        # A lone surrogate has no UTF-8, and no pattern of XML Schema can mean it.
+        # A lone surrogate cannot be encoded in UTF-8, and no XML Schema pattern can match it.
         return True if _is_unicode(text) and self._compiled.fullmatch(text) else None
 
 
 class LinearPatterns(XsdPatternFacets):
-    """The facet ``pattern``."""
+    """The facet ``pattern`` of simple types, compiled with RE2."""
 
     def _parse_value(self, elem: Element) -> Any:
         try:
@@ -94,17 +96,17 @@ def _compile(pattern: str, version: str) -> Any:
     options.max_mem = _MAX_MEMORY
     options.log_errors = False
     try:
-        # The translation's own anchors use look-ahead, which RE2 has not; fullmatch takes their place.
+        # The anchors of the translation use look-ahead, which RE2 does not support. Use fullmatch instead.
         return re2.compile(_Translation(python.removeprefix("^").removesuffix(r"$(?!\n\Z)")).run(), options)
     except re2.error as error:
         raise ValueError(f"no XML Schema pattern, or too large: {error}") from None
 
 
 class _Translation:
-    """The translation of a pattern for Python, collecting the pieces of each open group.
+    """The translation of a Python pattern to RE2, which collects the pieces of each open group.
 
-    A piece is a text for RE2 and the product of the repetitions nested in it: beyond RE2's limit it is written as
-    several repetitions in a row.
+    A piece is a text for RE2 and the product of the repetitions nested in it. Repetitions beyond RE2's limit are
+    written as several repetitions in a row.
     """
 
     def __init__(self, python: str) -> None:
@@ -148,7 +150,7 @@ class _Translation:
         most = int(token["most"]) if token["most"] else None if token["comma"] else least
         if most is not None and most < least:
             raise ValueError(f"no XML Schema pattern: {token['repeat']} has its bounds the wrong way round")
-        # RE2 multiplies nested repetitions, so that an outer one may have only what an inner one leaves of the limit.
+        # RE2 multiplies nested repetitions, so the limit for an outer repetition is divided by the inner repetitions.
         chunk = max(_MAX_REPEAT // weight, 1)
         if max(least, most or 0) > chunk * _MAX_TRANSLATION // len(text):
             raise ValueError("the pattern is too large")
@@ -174,7 +176,7 @@ def _build_class(negated: str, members: str) -> str:
 
 
 def _cut_surrogates(match: re.Match[str]) -> str:
-    """Return the rest of a range with an end among the surrogates."""
+    """Return the part of a range outside the surrogates, where one end of the range is a surrogate."""
     if match["first"] and not "\ud800" <= match["first"] <= "\udfff":
         return f"{match['first']}-\ud7ff"
     if match["high"] and not "\ud800" <= match["high"] <= "\udfff":

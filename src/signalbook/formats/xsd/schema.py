@@ -36,7 +36,8 @@ from signalbook.values import JSON, Finding, digest
 class XsdSchema:
     """The possible roots of a payload: a linked element or type, or any top-level element of the document.
 
-    ``plans`` has the root elements by tag; the tag of a linked type is "", since the root may have any name.
+    ``plans`` and ``components`` are by the tag of the root. A linked type has the tag "", because its root may have any
+    name.
     """
 
     format: str
@@ -49,7 +50,7 @@ class XsdSchema:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over format, documents and deep link."""
+        """The SHA-256 digest of the format, the documents and the deep link."""
         texts = b"\n".join(place.encode() + b"\n" + content for place, content in self.sources)
         return digest(f"{self.format} {digest(texts)} {self.link}".encode())
 
@@ -85,7 +86,7 @@ class XsdSchema:
             message = f"the root is {root.tag}; expected {' or '.join(self.components)}"
             return [Finding(path=f"/{limits.local_name(root.tag)}", rule="root", message=shorten(message))]
         most = self.built.most_elements
-        # Before the library sees it: its search takes the product of this and the longest content model.
+        # Check this before validation: the library's search takes the product of this and the longest content model.
         if sum(1 for _ in root.iter()) > most:
             message = f"more than {most} elements, which would take too long with this schema"
             return [Finding(path="", rule="size", message=message)]
@@ -99,11 +100,15 @@ class XsdSchema:
             return [Finding(path="", rule="xsd", message=shorten(f"not decided: {error}"))]
 
     def reading(self, writer: Schema) -> Schema:
-        """Return ``writer``, because it describes its payloads itself."""
+        """Return ``writer``: XML Schema has no schema resolution, so a payload is decoded with the
+        schema that wrote it.
+        """
         return writer
 
     def encode(self, value: JSON, content_type: str = "") -> bytes:
-        """Return an XML document: of a value as ``decode`` gives it, or one given as text. Raises ``PayloadError``."""
+        """Return a decoded ``value`` as an XML document. Text that starts with ``<`` is used as XML. Raises
+        ``PayloadError``.
+        """
         if isinstance(value, str) and value.lstrip().startswith("<"):
             payload = value.encode("utf-8", "surrogatepass")
         else:
@@ -115,7 +120,7 @@ class XsdSchema:
         return payload
 
     def validate(self, value: JSON) -> list[Finding]:
-        """Return the findings about a decoded value as an element of this schema."""
+        """Return the findings about a decoded ``value`` as an element of this schema, at most ``MAX_FINDINGS``."""
         try:
             root = self._encode_element(value)
         except Unfit as unfit:
@@ -123,7 +128,7 @@ class XsdSchema:
         return self._find_violations(root, root, {})
 
     def _encode_element(self, value: JSON) -> Element:
-        """Return a value as ``decode`` gives it as an element, not validated yet. Raises ``Unfit``."""
+        """Return the element for a decoded ``value``, not yet validated. Raises ``Unfit``."""
         if len(self.plans) == 1:
             ((tag, only),) = self.plans.items()
             return only.plan.write(value, tag or "root", ())
@@ -136,7 +141,7 @@ class XsdSchema:
         raise Unfit((name,), "root", f"there is no top-level element {name}")
 
     def shape(self) -> Shape:
-        """Return the columns of the root's members."""
+        """Return the columns of the root's members, or ``Anything`` if several roots are possible."""
         return next(iter(self.plans.values())).plan.shape if len(self.plans) == 1 else Anything()
 
     def tree(self) -> SchemaNode:
@@ -144,7 +149,7 @@ class XsdSchema:
         return make_tree(self.plans, self.components)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
-        """Return no constants: XML documents are told apart by their root."""
+        """Return no constants, because XML documents are distinguished by their root."""
         return {}
 
 
@@ -154,7 +159,7 @@ def _build_violation(error: Any) -> Finding:
 
 
 def check(document: bytes, version: str) -> list[Finding]:
-    """Return the findings about a document; with references, those that are possible without them."""
+    """Return the findings about a document. If it has references, only checks that do not need them are made."""
     try:
         reason = _explain_unbuilt(documents.read(document).root)
         if reason is not None:
@@ -166,7 +171,10 @@ def check(document: bytes, version: str) -> list[Finding]:
 
 
 def parse(document: bytes, version: str, *, format: str, link: str, resolve: Resolve | None) -> XsdSchema:
-    """Return the element or type that ``link`` means, or all top-level elements. Raises ``SchemaError``."""
+    """Return the schema for the element or type that ``link`` names, or for all top-level elements.
+
+    Raises ``SchemaError``.
+    """
     sources = documents.gather(document, resolve)
     built = documents.build(version, sources)
     prefixes = documents.read(document).prefixes
@@ -185,7 +193,7 @@ def parse(document: bytes, version: str, *, format: str, link: str, resolve: Res
 
 
 def _explain_unbuilt(root: Element) -> Finding | None:
-    """Return why a document is not built for checking, or None."""
+    """Return a warning with the reason why a document is not built for checking, or None if it is built."""
     locations = sorted({part.location for part in documents.list_references(root)})
     if locations:
         return _build_unchecked("import", f"it refers to {', '.join(locations)}")

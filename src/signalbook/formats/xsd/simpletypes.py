@@ -18,17 +18,17 @@ _MAX_NESTING: Final = 16
 _MAX_EXAMPLES: Final = 5
 _ANY_TYPES: Final = frozenset({f"{XS}anySimpleType", f"{XS}anyAtomicType"})
 _SPACES: Final = ("preserve", "replace", "collapse")
-# Values that are distinguished, or found again, in the whole document.
+# Types whose values must be unique in the document or refer to another value in it.
 _IDENTITIES: Final = frozenset({f"{XS}ID", f"{XS}IDREF", f"{XS}ENTITY"})
 _NAMESPACED: Final = frozenset({f"{XS}QName", f"{XS}NOTATION"})
-# Names and languages are made of the characters of tokens, languages also of those of names.
+# Pairs of types (narrower, wider): every Name and language is also an NMTOKEN, every language also an NCName.
 _NAME, _LANGUAGE, _NMTOKEN = (f"{XS}{name}" for name in ("Name", "language", "NMTOKEN"))
 _WIDER_TYPES: Final = ((_NAME, _NMTOKEN), (_LANGUAGE, _NMTOKEN), (_LANGUAGE, f"{XS}NCName"))
-# Integers that have an exact float, by its type.
+# The largest integer up to which all integers are exact, by float type.
 _MAX_EXACT_INTEGERS: Final = {names.XSD_FLOAT: 2**24, names.XSD_DOUBLE: 2**53}
-# Strings differ from these by their white space alone.
+# Types that differ from strings only in the treatment of white space.
 _WHITESPACE_TYPES: Final = frozenset({f"{XS}normalizedString", f"{XS}token"})
-# Texts of many types, what makes other texts of a number or a date, and the most repetitions of a text.
+# Example texts of many types, affixes that turn a number or date into other texts, and the maximum repetitions.
 _EXAMPLES: Final = (
     "", "a", "A", "ab", "abcde", "a b", "a:b", "_", "a\nb", "é", "0", "1", "-1", "01", "1.0", "1.5", "1e0", "123456789",
     "INF", "true", "false", "2020-01-01", "2020-01-01Z", "2020-01-01T00:00:00", "12:00:00", "P1D", "P1M", "YWI=",
@@ -36,14 +36,14 @@ _EXAMPLES: Final = (
 )  # fmt: skip
 _EXAMPLE_AFFIXES: Final = (("", ""), ("", ".5"), ("", ".0"), ("", "e0"), ("+", ""), ("0", ""), ("", "1"), ("", "Z"))
 _MAX_REPETITIONS: Final = 300
-# What making a text for a pattern costs, and how many characters the texts should have at least.
+# The steps for generating a text from a pattern, and the minimum lengths of the generated texts.
 _EXAMPLE_STEPS: Final = 200
 _EXAMPLE_CHARS: Final = (0, 1, 2, 4, 8, 16)
 _LENGTH_FACETS: Final = (names.XSD_LENGTH, names.XSD_MIN_LENGTH, names.XSD_MAX_LENGTH)
 
 
 class SimpleTypeProblem(NamedTuple):
-    """A reason why a text may not fit: a rule, both sides, and words."""
+    """A reason why a text may not be accepted: the rule, the types or values of writer and reader, and a message."""
 
     rule: str
     old: str
@@ -52,7 +52,7 @@ class SimpleTypeProblem(NamedTuple):
 
 
 class _Facets:
-    """The combined restrictions of a type."""
+    """The combined restrictions of a type and the types that it restricts."""
 
     def __init__(self, xsd: Any) -> None:
         self.xsd = xsd
@@ -60,7 +60,7 @@ class _Facets:
 
     @cached_property
     def builtin(self) -> Any:
-        """The nearest built-in type above, or the list or union that is restricted."""
+        """The nearest built-in type that is restricted, or the list or union that is restricted."""
         return self.chain[-1]
 
     @property
@@ -73,7 +73,7 @@ class _Facets:
         return _SPACES.index(white_space) if white_space in _SPACES else 0
 
     def find_facet(self, tag: str) -> Any:
-        """Return the nearest facet of a kind, that of a built-in type, too."""
+        """Return the nearest facet with the name ``tag``, also if a built-in type defines it; None if there is none."""
         return next((part.facets[tag] for part in self.chain if tag in part.facets), None) or _find_inherited(
             self.builtin, tag
         )
@@ -83,7 +83,7 @@ class _Facets:
 
     @cached_property
     def patterns(self) -> list[frozenset[str]]:
-        """The patterns of each restriction, of which one must match; without those of built-in types."""
+        """The patterns of each restriction, one of which must match; patterns of built-in types are left out."""
         restrictions = (part for part in self.chain if not isinstance(part, XsdAtomicBuiltin))
         return [
             frozenset(part.facets[names.XSD_PATTERN].regexps)
@@ -101,7 +101,7 @@ class _Facets:
 
     @cached_property
     def enumeration(self) -> list[str] | None:
-        """The texts that are listed."""
+        """The listed texts of the nearest enumeration, or None if there is none."""
         for part in self.chain:
             if names.XSD_ENUMERATION in part.facets:
                 return [element.get("value", "") for element in part.facets[names.XSD_ENUMERATION]]
@@ -120,7 +120,7 @@ class _Facets:
 
     @cached_property
     def digits(self) -> tuple[float, float]:
-        """The most digits of a decimal, and of its fraction, as its facets and bounds have it."""
+        """The maximum number of digits of a decimal, in total and in its fraction, by facets and bounds."""
         total, fraction = self.asked_digits
         (low, _), (high, _) = self.bounds
         if self.is_integer and low is not None and high is not None:
@@ -129,14 +129,18 @@ class _Facets:
 
     @property
     def asked_digits(self) -> tuple[float, float]:
-        """The digits that the facets alone require."""
+        """The maximum number of digits, in total and in the fraction, that the facets alone set;
+        infinity if unlimited.
+        """
         total, fraction = self.find_value(names.XSD_TOTAL_DIGITS), self.find_value(names.XSD_FRACTION_DIGITS)
         endless = float("inf")
         return endless if total is None else total, endless if fraction is None else fraction
 
     @cached_property
     def bounds(self) -> tuple[tuple[Any, bool], tuple[Any, bool]]:
-        """The least and the greatest value, None for none, each with whether it is one itself."""
+        """The minimum and the maximum, each with True if the bound itself is allowed; None instead of a bound that is
+        not set.
+        """
         bounds = []
         tags = ((names.XSD_MIN_INCLUSIVE, names.XSD_MIN_EXCLUSIVE), (names.XSD_MAX_INCLUSIVE, names.XSD_MAX_EXCLUSIVE))
         for side, (inclusive, exclusive) in enumerate(tags):
@@ -153,7 +157,7 @@ class _Facets:
 
 
 def _list_chain(xsd: Any) -> Iterator[Any]:
-    """Yield a type and those it restricts, up to a built-in type, a list or a union."""
+    """Yield a type and the types that it restricts, up to a built-in type, a list or a union."""
     while True:
         if not xsd.is_simple():
             xsd = xsd.content
@@ -172,13 +176,13 @@ def _find_inherited(builtin: Any, tag: str) -> Any:
 
 
 def find_problems(writer: Any, reader: Any, spend: Callable[[int], None]) -> list[SimpleTypeProblem]:
-    """Return why a text of ``writer`` may not be accepted or read alike by ``reader``; none if all are."""
+    """Return why ``reader`` may refuse a text of ``writer`` or read it differently; empty if it accepts all texts."""
     problems = _find_problems(writer, reader, spend, 0)
     if not problems or any(problem.rule in ("undecided", "whitespace_changed") for problem in problems):
         return problems
     old, new = _Facets(writer), _Facets(reader)
-    # Listed values and patterns may rule out what the writer's type allows, and all texts of the writer may match the
-    # reader's pattern or some member of the reader's union. So a text has to show that the reasons are true.
+    # Listed values and patterns may exclude texts that the writer's type allows. All texts of the writer may match the
+    # reader's pattern or some member of the reader's union. So an example text has to confirm the reasons.
     if not (old.enumeration or old.patterns or new.patterns or isinstance(new.builtin, XsdUnion)):
         return problems
     for text in _make_examples(old, new, spend):
@@ -189,7 +193,7 @@ def find_problems(writer: Any, reader: Any, spend: Callable[[int], None]) -> lis
 
 
 def _make_examples(old: _Facets, new: _Facets, spend: Callable[[int], None]) -> Iterator[str]:
-    """Yield texts of many types, then some for the facets of two types."""
+    """Yield example texts of many types, then texts made from the facets of both types."""
     bounds = [str(bound) for facets in (old, new) for bound, _ in facets.bounds if bound is not None]
     listed = old.enumeration or []
     numbers = [*bounds, *listed[:_MAX_EXAMPLES]]
@@ -246,7 +250,7 @@ def _compare_varieties(old: _Facets, new: _Facets, spend: Callable[[int], None],
 
 
 def _is_one_item(facets: _Facets) -> bool:
-    """Return True if no text of an atomic type is empty or has spaces in it."""
+    """Return True if no text of an atomic type is empty or contains spaces."""
     if facets.primitive == names.XSD_STRING:
         return any(_is_derived(facets.builtin, name) for name in (_NAME, _LANGUAGE, _NMTOKEN))
     return facets.primitive not in ("", names.XSD_ANY_URI, names.XSD_BASE64_BINARY, names.XSD_HEX_BINARY)
@@ -268,7 +272,7 @@ def _compare_union(old: _Facets, new: _Facets, spend: Callable[[int], None], dep
             _find_problems(member, reader_member, spend, depth + 1) for reader_member in new.builtin.member_types
         ]
         if all(problems_by_member):
-            # Listed texts that one member refuses may be those of another.
+            # A text that is refused by one member because of listed values may be accepted by another member.
             other_rules = ("type_changed", "value_refused")
             near_reasons = [
                 reasons for reasons in problems_by_member if not any(reason.rule in other_rules for reason in reasons)
@@ -282,13 +286,14 @@ def _compare_union(old: _Facets, new: _Facets, spend: Callable[[int], None], dep
 
 
 def _is_restricted(facets: _Facets) -> bool:
-    """Return True if a union, or a list, is restricted."""
+    """Return True if a union or a list is restricted."""
     return any(set(part.facets) - {names.XSD_WHITE_SPACE} for part in facets.chain)
 
 
 def _compare_listed(old: _Facets, new: _Facets, spend: Callable[[int], None]) -> list[SimpleTypeProblem] | None:
-    """Test the listed texts; return None where a value has other texts that are not tested, and the types do not
-    decide.
+    """Return the problems of the writer's listed texts, tested with the reader.
+
+    None means that this test does not decide, because a listed value may be written as other texts.
     """
     texts = old.enumeration or []
     if old.primitive in _NAMESPACED or new.primitive in _NAMESPACED | _IDENTITIES:
@@ -352,7 +357,9 @@ def _compare_atomic(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
 
 
 def _takes_any_text(facets: _Facets) -> bool:
-    """Return True if every text is of the built-in type: only in XSD 1.0 an anyURI has to be a URI (part 2, 3.2.17)."""
+    """Return True if the built-in type accepts every text. An anyURI has to be a URI only in XSD
+    1.0 (part 2, 3.2.17).
+    """
     name = facets.builtin.name
     return bool(name == names.XSD_STRING or (name == names.XSD_ANY_URI and facets.xsd.xsd_version != "1.0"))
 
@@ -372,7 +379,7 @@ def _compare_floats(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
 
 
 def _compare_as_text(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
-    """Compare values of any kind, written as text, with a type of texts."""
+    """Return the problems of reading values of any kind as a type whose values are texts."""
     if new.patterns or new.enumeration is not None or new.assertions or new.lengths != (0, float("inf")):
         return [
             _make_changed_problem(
@@ -399,7 +406,7 @@ def _is_within(old: Any, new: Any) -> bool:
 
 
 def wider_type(builtin: Any, name: str) -> Any:
-    """Return another built-in type."""
+    """Return the built-in type ``name``."""
     return builtin.maps.types[name]
 
 
@@ -421,9 +428,11 @@ def _compare_ranges(old: tuple[float, float], new: tuple[float, float], unit: st
 
 
 def _compare_texts(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
-    """Compare patterns and assertions by text only: the reader may have no other ones."""
+    """Return the patterns and assertions of the reader that the writer does not have. They are
+    compared by their text only.
+    """
     problems = []
-    is_one_line = old.spaces > 0  # a dot stands for any character but the end of a line
+    is_one_line = old.spaces > 0  # a dot matches any character except a line break
     for required in new.patterns:
         if not any(writer_patterns <= required for writer_patterns in old.patterns) and not (
             is_one_line and ".*" in required
@@ -506,7 +515,7 @@ def _make_undecided_problem(old: Any, new: Any, why: str) -> SimpleTypeProblem:
 
 
 def _name_type(xsd: Any) -> str:
-    """Return a type as text for people."""
+    """Return a type as text for messages."""
     if xsd.local_name:
         return str(xsd.local_name)
     top = list(_list_chain(xsd))[-1]

@@ -1,4 +1,4 @@
-"""XML Schema elements as trees: attributes with an ``@``, the text of an element with attributes as ``$``."""
+"""Show XML Schema elements as trees: attributes as ``@name``, the text of an element with attributes as ``$``."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ _FACETS: Final = (
 
 
 def make_tree(plans: Mapping[str, Child], components: Mapping[str, Any]) -> SchemaNode:
-    """Return the root of a payload; where there may be several, a choice of them."""
+    """Return the tree of the root of a payload; if several roots are possible, a choice between them."""
     tree = _Tree()
     roots = tuple(tree.child(plan, components.get(tag), 0) for tag, plan in plans.items())
     if len(roots) == 1:
         return roots[0]
-    # As decoded values have it: an object whose only member is the root.
+    # Decoded values have the same form: an object whose only member is the root.
     branches = tuple(SchemaNode(kind="object", type="element", members=(root,)) for root in roots)
     return SchemaNode(kind="choice", type="one of these elements", members=branches)
 
 
 class _Tree:
-    """Makes one tree. What a type inside of itself has is XML text in decoded values, and no part of the tree."""
+    """Builds one tree. Recursive types are XML text in decoded values, so their content is not part of the tree."""
 
     def __init__(self) -> None:
         self._room = Room()
 
     def child(self, child: Child, component: Any, depth: int) -> SchemaNode:
-        """Return the node of an element."""
+        """Return the node of the element ``child``; ``component`` is its declaration."""
         xsd = getattr(component, "type", component)
         if not child.repeated:
             return self._build_plan(child.plan, child.name, xsd, component, depth, child)
@@ -83,7 +83,7 @@ class _Tree:
             kind="object", type=kind, name=name, required=required, nullable=child.nillable, description=about
         )
         if not isinstance(plan, ChildrenPlan):
-            # Decoded values have it as text.
+            # Decoded values contain this element as XML text.
             return replace(node, kind="string", type=f"{kind}, as XML", values=(f"<{local_name(child.tag)}/>",))
         if not self._room.take(depth):
             return replace(node, cut=True)
@@ -123,7 +123,7 @@ def _build_simple(
     kind = _NODE_KINDS.get(simple.coding, "string")
     listed = [str(text) for text in xsd.enumeration or ()][:20]
     values: tuple[Any, ...] = tuple(simple.read(text) for text in listed)
-    # A decimal of any size is text in decoded values, like times.
+    # In decoded values, decimals with unlimited digits are text, like times.
     value_kind = "decimal" if getattr(xsd.root_type, "local_name", "") == "decimal" else simple.kind
     if not values and kind == "string" and value_kind in _EXAMPLE_TEXTS:
         values = (_EXAMPLE_TEXTS[value_kind],)
@@ -145,7 +145,7 @@ def _list_constraints(xsd: Any, listed: list[str], default: str | None) -> list[
     limits = [("one of", ", ".join(listed))] if listed else []
     for name, attribute in _FACETS:
         value = getattr(xsd, attribute, None)
-        # A built-in type's own bounds are in its name.
+        # The bounds of a built-in type are implied by its name.
         if value is not None and not isinstance(xsd, XsdAtomicBuiltin):
             limits.append((name, format_text(str(value))))
     patterns = getattr(xsd, "patterns", None)

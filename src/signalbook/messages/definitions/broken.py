@@ -1,6 +1,6 @@
-"""Definitions that cannot be used: as much of one as its messages can be known by (K-44, K-45).
+"""Compile the readable part of definitions that cannot be used, to recognise their messages (K-44, K-45).
 
-A contract that goes on without them still has to say of their messages whose they are, and not that nobody knows them.
+A contract without these definitions still has to report which definition their messages belong to.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ BROKEN: Final = "broken_definition"
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     """The reason why a definition is left out of a contract, and how its messages are still recognised.
 
-    They are recognised by what can be read of the ``definition``, else by the ``id`` of the message as the type of
-    events (K-32), else by ``nothing``.
+    Messages are recognised by the readable part of the ``definition``, by the ``id`` of the message as the type of
+    events (K-32), or by ``nothing``.
     """
 
     reasons: tuple[str, ...]
@@ -82,7 +82,7 @@ def _strip_unreadable(whole: JSONObject) -> JSONObject:
     for finding in find_malformed(definition):
         definition.pop(finding.path.partition(".")[0], None)
     if "envelope" in whole and "envelope" not in definition:
-        definition["envelope"] = CLOUDEVENTS  # there is no other
+        definition["envelope"] = CLOUDEVENTS  # the only known envelope
     if find_binding(str(definition.get("protocol") or "")) is None:
         definition.pop("protocol", None)
     options = definition.get("protocoloptions")

@@ -1,4 +1,4 @@
-"""Message definitions, compiled: a check per declared property, and keys to find them by (K-8, K-14)."""
+"""Compile message definitions to checks of properties, and to keys by which they are found (K-8, K-14)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from signalbook.messages.policy import Policy
 from signalbook.messages.uritemplates import Template, is_template
 from signalbook.values import Finding, JSONObject, parse_timestamp
 
-# Looks at what is neither an attribute nor a property.
+# A check of parts of a message that are neither attributes nor properties.
 MessageCheck = Callable[[Message, Mode], Finding | None]
 
 
 def has_mode(expected: str) -> MessageCheck:
-    """The content mode a definition demands (F-34, K-26.7)."""
+    """Return a check that a message has the ``expected`` content mode (F-34, K-26.7)."""
 
     def check(_: Message, mode: Mode) -> Finding | None:
         if mode.value == expected:
@@ -36,7 +36,10 @@ def has_mode(expected: str) -> MessageCheck:
 
 
 def has_format(expected: str, path: str) -> MessageCheck:
-    """The event format a definition demands under ``path`` (F-14, F-34, K-26.7)."""
+    """Return a check that a message has the ``expected`` event format.
+
+    ``path`` is the member of the definition that requires it (F-14, F-34, K-26.7).
+    """
 
     def check(message: Message, mode: Mode) -> Finding | None:
         if mode is Mode.STRUCTURED and same_content_type(expected, message.content_type):
@@ -48,7 +51,10 @@ def has_format(expected: str, path: str) -> MessageCheck:
 
 
 def states_content_type(name: str, expected: str, same: Callable[[str, str], bool]) -> Check:
-    """The content type of an event's data, where it is stated (K-26.6)."""
+    """Return a check that the attribute ``name`` has the ``expected`` content type, if it is set (K-26.6).
+
+    ``same`` compares the expected and the actual content type.
+    """
 
     def check(values: Values, _: Context) -> Finding | None:
         actual = values.get(name)
@@ -60,7 +66,10 @@ def states_content_type(name: str, expected: str, same: Callable[[str, str], boo
 
 
 def has_content_type(expected: str, same: Callable[[str, str], bool]) -> MessageCheck:
-    """The content type of a message without envelope, where it is stated (K-26.6)."""
+    """Return a check that a message without envelope has the ``expected`` content type, if it states one (K-26.6).
+
+    ``same`` compares the expected and the actual content type.
+    """
 
     def check(message: Message, _: Mode) -> Finding | None:
         actual = message.content_type
@@ -72,7 +81,10 @@ def has_content_type(expected: str, same: Callable[[str, str], bool]) -> Message
 
 
 def names_schema(xid: str, required: bool) -> Check:
-    """``dataschema`` is an absolute URI; a definition that gives an xid means it on any host (F-32, L-31)."""
+    """Return a check that ``dataschema`` names the schema ``xid`` or one of its Versions, on any host (F-32, L-31).
+
+    ``required`` is True if an event without ``dataschema`` is a violation.
+    """
 
     def check(values: Values, _: Context) -> Finding | None:
         actual = values.get("dataschema")
@@ -86,12 +98,15 @@ def names_schema(xid: str, required: bool) -> Check:
     return check
 
 
-# Types of the core attributes, where a definition names none (F-30).
+# The types of core attributes if a definition states no type (F-30).
 _DEFAULT_TYPES: Final = {"source": "uritemplate", "dataschema": "uritemplate", "time": "timestamp"}
 
 
 def declare_attributes(definition: JSONObject) -> list[Property]:
-    """The context attributes of a materialised definition, but for ``specversion``; none if it is of no event."""
+    """Return the context attributes that a materialised definition declares, except ``specversion``.
+
+    Return an empty list if the definition is not for events.
+    """
     if definition.get("envelope") != CLOUDEVENTS:
         return []
     metadata = definition.get("envelopemetadata") or {}
@@ -103,7 +118,7 @@ def declare_attributes(definition: JSONObject) -> list[Property]:
 
 
 def declare_options(protocol: str, options: JSONObject | None) -> list[Property]:
-    """The properties that ``protocoloptions`` declare. Raises ``PropertyError`` for options of the wrong shape."""
+    """Return the properties that ``protocoloptions`` declare. Raises ``PropertyError`` for malformed options."""
     binding = find_binding(protocol) if protocol else None
     return binding.properties(options) if binding is not None and options else []
 
@@ -111,7 +126,7 @@ def declare_options(protocol: str, options: JSONObject | None) -> list[Property]
 # The definitions of a contract have most of their attributes in common.
 @lru_cache(maxsize=1024, typed=True)
 def _declare_attribute(name: str, type: str | None, value: str | None, required: bool | None) -> Property:
-    """A context attribute; what CloudEvents demands is required whatever the definition says (F-31)."""
+    """Return a declared context attribute. Attributes that CloudEvents requires are always required (F-31)."""
     return Property(
         name=name,
         path=f"envelopemetadata.{name}",
@@ -123,7 +138,7 @@ def _declare_attribute(name: str, type: str | None, value: str | None, required:
 
 
 _CACHED: Final = 1024
-# Types of core attributes that say no more than CloudEvents itself demands.
+# Types of core attributes that CloudEvents already guarantees for every valid event.
 _GUARANTEED_TYPES: Final = {
     "time": ("timestamp",),
     "source": ("string", "urireference"),
@@ -132,7 +147,7 @@ _GUARANTEED_TYPES: Final = {
 
 
 class DefinitionError(SignalbookError):
-    """A definition that does not compile; ``findings`` says everything that is wrong with it."""
+    """The error for a definition that does not compile. ``findings`` are all its problems."""
 
     def __init__(self, xid: str, findings: Iterable[Finding]) -> None:
         self.xid = xid
@@ -142,9 +157,10 @@ class DefinitionError(SignalbookError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexKey:
-    """A value that tells a definition from others: a constant, or a template whose literal parts do.
+    """A constant or template of a property that distinguishes a definition from others.
 
-    ``tier``: 0 names the kind of message by itself, 3 says little; an index looks at low tiers first.
+    Keys with a low ``tier`` are preferred: tier 0 identifies the kind of message by itself, tier 3 is of little use.
+    ``required`` is True if every message of the definition has the property.
     """
 
     name: str
@@ -157,14 +173,14 @@ class IndexKey:
 class CompiledDefinition:
     """A message definition, compiled for checking messages.
 
-    ``event_checks`` go over the context attributes of a CloudEvent, ``protocol_checks`` over the values a binding
-    reads from a message, ``message_checks`` over the rest. ``event_templates`` and ``protocol_templates`` are those of
-    attributes and protocol properties, by name. ``options`` are the names of the protocol properties it
-    declares, ``discriminators`` those whose mismatch means another kind of message. ``payload_type`` is the content
-    type of the payload where the message does not state one (declared, else implied by the schema's format).
-    ``event_score`` and ``protocol_score`` count constants, templates and required properties (K-29) of attributes and
-    of protocol properties. ``policy`` is what applies to this definition (K-46).
-    ``broken`` is the reason why it cannot be used; then it only serves to recognise messages, and no payload conforms.
+    ``event_checks`` check the context attributes of a CloudEvent, ``protocol_checks`` the values that a binding reads
+    from a message, and ``message_checks`` other parts. ``event_templates`` and ``protocol_templates`` are the templates
+    of attributes and protocol properties by name. ``options`` are the names of the declared protocol properties, and
+    ``discriminators`` those for which a mismatch means another kind of message. ``payload_type`` is the content type of
+    the payload if the message does not state it (declared, or else implied by the schema's format). ``event_score`` and
+    ``protocol_score`` are the numbers of constants, templates and required properties (K-29). ``policy`` has the
+    settings for this definition (K-46). ``broken`` has the reasons why the definition cannot be used. Then it only
+    serves to recognise messages, and no payload conforms.
     """
 
     xid: str
@@ -192,23 +208,23 @@ class CompiledDefinition:
 
     @property
     def message_id(self) -> str:
-        """Id of the message, the last part of its Resource's xid."""
+        """The id of the message, which is the last part of its Resource's xid."""
         return self.xid.partition("/versions/")[0].rpartition("/")[2]
 
     @cached_property
     def schema_use(self) -> SchemaUse:
-        """The payload's schema, parsed when first asked for."""
+        """The schema of the payload, parsed on first use."""
         if self.broken:
             return SchemaUse(reason=Reason.CONTRACT_UNAVAILABLE, findings=self.broken)
         return self.schemas.of_definition(self.definition)
 
     def schema_for(self, dataschema: str | None) -> SchemaUse:
-        """The schema an event was written with: the Version its ``dataschema`` names, if it names one (K-39)."""
+        """Return the schema Version that ``dataschema`` of an event names, or the definition's schema (K-39)."""
         use = self.schema_use
         return self.schemas.of_writer(use, dataschema) if dataschema and use.resource else use
 
     def schema_of_number(self, number: int | str) -> SchemaUse:
-        """The schema a payload was written with: the Version that the number or guid in its wire prefix means."""
+        """Return the schema Version with this ``number`` or guid, which a wire prefix contains."""
         return self.schemas.of_number(self.schema_use, number)
 
     @cached_property
@@ -217,18 +233,18 @@ class CompiledDefinition:
         return self.schemas.of_keys(self.schema_use) if self.protocol == "KAFKA" else NONE
 
     def key_schema_of_number(self, number: int | str) -> SchemaUse:
-        """Return the schema a key was written with: the Version that the number or guid in its wire prefix means."""
+        """Return the Version of the key schema with this ``number`` or guid, which a wire prefix contains."""
         return self.schemas.of_number(self.key_use, number)
 
     @cached_property
     def constants(self) -> Mapping[str, frozenset[Any]]:
-        """Top-level payload members with a closed set of values (K-30)."""
+        """The top-level payload members for which the schema allows only certain values (K-30)."""
         schema = self.schema_use.schema
         return {} if schema is None else schema.constants()
 
     @property
     def simple(self) -> bool:
-        """True if ``event_checks`` cover the whole envelope of a structured event, from a file at least."""
+        """True if ``event_checks`` are all checks of the metadata of a structured event from a file."""
         return self.is_event and not self.message_checks
 
     def check_event(self, attributes: Values, context: Context) -> list[Finding]:
@@ -244,9 +260,9 @@ def compile_definition(
     doubts: tuple[Finding, ...] = (),
     broken: tuple[Finding, ...] = (),
 ) -> CompiledDefinition:
-    """Compile a materialised definition, with ``doubts`` among its warnings. Raises ``DefinitionError``.
+    """Compile a materialised definition, with ``doubts`` added to its warnings. Raises ``DefinitionError``.
 
-    Of one that is known to be ``broken`` the properties that do not compile are left out instead.
+    If it is known to be ``broken``, properties that do not compile are left out, and no error is raised.
     """
     compiler = _Compiler(definition, policy.strict_delivery)
     if compiler.findings and not broken:
@@ -321,14 +337,14 @@ class _Compiler:
         if declared and not is_template(declared):
             return str(declared)
         outer = str(self.definition.get("datacontenttype") or "")
-        # That of an envelope describes the message and not its data.
+        # The content type of an envelope describes the message, not its data.
         if outer and not outer.lower().startswith(MEDIA_TYPE):
             return outer
         return implied_content_type(str(self.definition.get("dataschemaformat") or ""))
 
     def _add_content_type_check(self) -> None:
         """Add the check of the declared or implied payload type, unless an option states it (K-26.5, K-26.6)."""
-        # What is declared where the content type is carried goes before what is implied by the schema's format.
+        # A declared content type of an attribute or option takes precedence over one implied by the schema's format.
         by_protocol = any(part.declared.comparison == "content_type" and part.declared.value for part in self.options)
         by_envelope = any(part.declared.name == "datacontenttype" and part.declared.value for part in self.attributes)
         if by_protocol or by_envelope or not self.payload_type:
@@ -346,7 +362,7 @@ class _Compiler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """A declared property with what is made of it; ``score`` is its share of the definition's."""
+    """A declared property with its check and its key, if it has any. ``score`` is added to the definition's score."""
 
     declared: Property
     check: Check | None
@@ -376,11 +392,11 @@ def _build_part(declared: Property, check: Check | None) -> _Part:
 def _reduce_checks(declared: Property) -> Property:
     """Return the part of an attribute's checks that a valid event can still fail."""
     name, core = declared.name, declared.name in CORE and declared.type == "string"
-    # An event that lacks one of these was rejected before any definition was asked.
+    # Events without a required attribute are rejected before definitions are checked.
     if name in REQUIRED:
         declared = replace(declared, required=False)
-    # The rules of CloudEvents for core attributes have been checked once for the event; again per definition would be
-    # the larger part of the work.
+    # The rules of CloudEvents for core attributes have been checked once for the event. Checking them again for each
+    # definition would take most of the time.
     is_guaranteed = declared.value is None and (core or declared.type in _GUARANTEED_TYPES.get(name, ()))
     return replace(declared, type="any") if is_guaranteed else declared
 
@@ -414,7 +430,7 @@ def _build_key(declared: Property) -> IndexKey | None:
         tier = 0 if declared.name == "type" and not declared.multiple else 1 if required else 3
         return IndexKey(name=declared.name, value=constant, tier=tier, required=required)
     template = declared.template()
-    # Such a key would lead every message here, or miss those that lack the property.
+    # Such a key would match every message, or miss messages without the property.
     if template is None or template.whole or declared.multiple or not required:
         return None
     return IndexKey(name=declared.name, value=template, tier=2, required=required)
@@ -428,7 +444,7 @@ def _sum_scores(parts: Iterable[_Part]) -> tuple[int, int, int]:
 
 
 def _warn_deprecated(definition: JSONObject) -> tuple[Finding, ...]:
-    """A warning for a deprecated definition, with what replaces it (K-33)."""
+    """Return a warning if the definition is deprecated, with its dates and its replacement (K-33)."""
     deprecated = definition.get("deprecated")
     if not isinstance(deprecated, dict):
         return ()

@@ -1,4 +1,4 @@
-"""What the endpoint specification demands of an endpoint and no model can say (H-3 to H-14, H-21)."""
+"""Check rules of the endpoint specification that a model cannot express (H-3 to H-14, H-21)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WILL: Final = re.compile(r"/[^/]+/[^/]+/messages/[^/]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """An option: the kind of its value and, where the specification has one, its set or range of values."""
+    """An option of an endpoint: the kind of its value, and the set or range of allowed values, if it is limited."""
 
     kind: str = "string"
     values: tuple[Any, ...] = ()
@@ -101,7 +101,7 @@ OPTIONS: Final[Mapping[str, Mapping[str, Option]]] = {
     },
     "NATS": {"subject": Option(), "subjectfilter": Option(), "queuegroup": Option()},
 }
-"""The options that the specification has, by protocol and name; others are extensions."""
+"""The options that the specification defines, by protocol and name. Other options are extensions."""
 
 
 def check_options(options: JSONObject, protocol: str, roles: Roles) -> Iterator[Finding]:
@@ -118,7 +118,7 @@ def check_options(options: JSONObject, protocol: str, roles: Roles) -> Iterator[
 
 
 def _check_value(path: str, option: Option, value: JSON) -> Iterator[Finding]:
-    # A placeholder stands for a value of any kind, which only whoever fills it in knows.
+    # A placeholder may stand for a value of any kind, so it cannot be checked.
     if isinstance(value, str) and option.kind != "string" and is_template(value):
         return
     kind_text, fits = _OPTION_KINDS[option.kind]
@@ -133,9 +133,9 @@ def _check_value(path: str, option: Option, value: JSON) -> Iterator[Finding]:
 
 
 def _check_unknown_option(path: str, name: str, protocol: str) -> Iterator[Finding]:
-    """An extension, unless it is an option misspelt or one of another version of the protocol."""
+    """Yield a warning if an unknown option is probably misspelt, or belongs to another version of the protocol."""
     specified = OPTIONS.get(protocol, {})
-    # Extensions are legal, so that only what looks like a slip of the pen is worth a warning.
+    # Extensions are legal, so warn only about names that look like spelling mistakes.
     meant = next((other for other in specified if _strip_separators(other) == _strip_separators(name)), None)
     if meant is not None:
         yield finding(path, "name", f"is {meant} meant? As it is, nobody knows this option", "warning")
@@ -265,7 +265,7 @@ _MAX_TEXTS: Final = 1000
 
 
 def lint_endpoint(endpoint: Mapping[str, JSON]) -> list[Finding]:
-    """Findings about an endpoint's own attributes; those of severity ``error`` break a MUST (H-15)."""
+    """Return findings about the attributes of an endpoint. Severity ``error`` means that a MUST is violated (H-15)."""
     stated = endpoint.get("protocol")
     protocol = canonical_protocol(stated) if isinstance(stated, str) else ""
     options = endpoint.get("protocoloptions")
@@ -288,7 +288,10 @@ def lint_endpoint(endpoint: Mapping[str, JSON]) -> list[Finding]:
 
 
 def lint_messageids(messages: Iterable[tuple[str, str]]) -> list[Finding]:
-    """Ids that several messages of an endpoint have (H-13); ``messages`` are pairs of an id and where it is."""
+    """Return findings for ids that several messages of an endpoint have (H-13).
+
+    ``messages`` are pairs of an id and the place of its message.
+    """
     places: dict[str, list[str]] = {}
     for messageid, place in messages:
         places.setdefault(messageid.casefold(), []).append(place)

@@ -1,8 +1,8 @@
-"""Definitions in one canonical form, however they were written, and completed by those they derive from.
+"""Convert definitions to one canonical form, and complete them by the definitions that they derive from.
 
-Canonical is what the RC4 model has: ``basemessageuri``, canonical names of envelope and protocol, context attributes
-directly under ``envelopemetadata``, protocol options as their binding wants them, property values as text
-(K-11, F-38, F-41, F-57, I-6). What a definition does not say, its bases say (F-15 to F-22, K-12).
+The canonical form is that of the RC4 model: ``basemessageuri``, canonical names of envelope and protocol, context
+attributes directly under ``envelopemetadata``, protocol options in the form of their binding, property values as text
+(K-11, F-38, F-41, F-57, I-6). Missing parts are taken from the bases of a definition (F-15 to F-22, K-12).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def is_known_protocol(name: str) -> bool:
 
 
 def canonical_envelope(name: str) -> str:
-    """The canonical name of an envelope; of one the specification does not name, the name as it is."""
+    """Return the canonical name of an envelope, or ``name`` itself if the specification does not define it."""
     name = name.strip()
     return CLOUDEVENTS if name.lower() in ("cloudevents", "cloudevents/1.0") else name
 
@@ -73,18 +73,18 @@ ALIASES: Final = frozenset({*BASE_NAMES, *_LEGACY_NAMES})
 
 
 def normalise(raw: Mapping[str, JSON]) -> tuple[JSONObject, list[Finding]]:
-    """A copy of a message definition in canonical form, and what is wrong or was doubtful about the original.
+    """Return a copy of a message definition in canonical form, and findings about the original.
 
-    Findings of severity ``error`` mean that two spellings contradict each other; everything else is carried out.
-    Normalising twice changes nothing.
+    A finding with severity ``error`` means that two spellings of a member contradict each other. Normalising a second
+    time changes nothing.
     """
     definition: JSONObject = dict(raw)
     findings: list[Finding] = []
     _rename_legacy(definition, findings)
     _unify_base_names(definition, findings)
     _normalise_selectors(definition)
-    # In this order: old names become today's before sections are looked for, and the binding comes last, by the
-    # canonical protocol.
+    # The order matters: old names are replaced before sections are processed, and options come last, because they
+    # depend on the canonical protocol.
     _lift_metadata(definition, findings)
     _lift_options(definition)
     _normalise_attributes(definition)
@@ -93,7 +93,7 @@ def normalise(raw: Mapping[str, JSON]) -> tuple[JSONObject, list[Finding]]:
 
 
 def _rename_legacy(definition: JSONObject, findings: list[Finding]) -> None:
-    # The commonest of these names may be extensions: they are old ones only in the company they had then.
+    # The name ``schema`` may be an extension. It is an old name only together with a format.
     described = "schemaformat" in definition or "dataschemaformat" in definition
     for old, new in _LEGACY_NAMES.items():
         if old in definition and (old != "schema" or described):
@@ -123,7 +123,7 @@ def _rename(definition: JSONObject, old: str, new: str, findings: list[Finding])
 
 
 def _unify_base_names(definition: JSONObject, findings: list[Finding]) -> None:
-    """Three names for one thing (F-57), and ``uri`` where it names a message that is borrowed (F-58)."""
+    """Replace the three names of the base (F-57), and ``uri`` of a borrowed message (F-58), by ``basemessageuri``."""
     names = ("uri", *BASE_NAMES) if _is_borrowed(definition) else BASE_NAMES
     stated = {name: definition.pop(name) for name in names if definition.get(name) is not None}
     if stated:
@@ -151,7 +151,7 @@ def _set_protocol(definition: JSONObject, stated: str) -> None:
 
 
 def _lift_metadata(definition: JSONObject, findings: list[Finding]) -> None:
-    """``envelopemetadata.attributes`` (F-36), and attributes put into ``envelopeoptions`` (F-37), to their place."""
+    """Move attributes to ``envelopemetadata`` from its member ``attributes`` (F-36) and ``envelopeoptions`` (F-37)."""
     metadata = definition.get("envelopemetadata")
     if isinstance(metadata, dict) and set(metadata) == {"attributes"} and _is_section(metadata["attributes"]):
         definition["envelopemetadata"] = dict(metadata["attributes"])
@@ -177,7 +177,7 @@ def _is_section(value: JSON) -> bool:
 
 
 def _lift_options(definition: JSONObject) -> None:
-    """``config`` of the 2023 documents (I-6)."""
+    """Move the members of ``config``, which documents of 2023 have, to ``protocol`` and ``protocoloptions`` (I-6)."""
     config = definition.pop("config", None)
     if not isinstance(config, dict):
         return
@@ -206,17 +206,17 @@ def _normalise_options(definition: JSONObject, findings: list[Finding]) -> None:
     findings += more
 
 
-# Given what a basemessageuri says, the raw definition it names, or None where there is none to be had. What names a
-# Version (F-15) means that Version, whichever is the default one; what names a message, its default Version.
+# Returns the raw definition that a ``basemessageuri`` names, or None if it is not available. The URI of a message
+# stands for its default Version. The URI of a Version stands for that Version, even if another is the default (F-15).
 Bases = Callable[[str], Mapping[str, JSON] | None]
 UNRESOLVED: Final = "basemessage_unresolved"
-# Types that models give properties which name none.
+# Types that models set as defaults for properties without a type.
 _DEFAULTS: Final = ("string", "uritemplate")
 
 MAX_CHAIN: Final = 64
 MAX_DEPTH: Final = 64
 
-# What identifies one entity and no other (F-19).
+# Members that belong to one entity, and are not inherited from a base (F-19).
 _IDENTITY_MEMBERS: Final = frozenset(
     {
         "messageid", "versionid", "self", "shortself", "xid", "epoch", "createdat", "modifiedat", "ancestorid",
@@ -229,9 +229,10 @@ _SCHEMA_MEMBERS: Final = frozenset({"dataschema", "dataschemauri", "dataschemaxi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Materialised:
-    """A definition with everything its bases say that it does not say itself.
+    """A definition completed by its bases.
 
-    ``chain`` are the references that were followed, ``findings`` those that could not be, and what normalising found.
+    ``chain`` are the references to bases that were followed. ``findings`` are about references that could not be
+    followed, and about normalising.
     """
 
     definition: JSONObject
@@ -247,17 +248,16 @@ def find_stated_base(raw: Mapping[str, JSON]) -> str | None:
 
 
 def materialise(raw: Mapping[str, JSON], lookup: Bases) -> Materialised:
-    """Follow ``basemessage`` as far as it leads; what is nearer wins (F-18).
+    """Complete a raw definition by its chain of bases. Nearer definitions take precedence (F-18).
 
-    A base that is not there (``UNRESOLVED``), or that leads back, ends the chain with a warning: never an error (F-16,
-    F-17).
+    A missing base (``UNRESOLVED``) or a cycle ends the chain with a warning, never with an error (F-16, F-17).
     """
     definition, findings = normalise(raw)
     layers, chain = [definition], list[str]()
     own_xid = definition.get("xid")
     seen = {str(own_xid)} if own_xid else set()
-    # References are compared, not definitions: one base may be reached under several spellings, so the length of the
-    # chain is bounded as well.
+    # Cycles are found by comparing references. One base may have several spellings, so the length of the chain is
+    # limited as well.
     while (reference := _find_base(layers[-1])) is not None:
         if reference in seen or len(chain) == MAX_CHAIN:
             findings.append(_make_warning("basemessage_cycle", f"the chain of base messages leads back to {reference}"))
@@ -280,9 +280,9 @@ def materialise(raw: Mapping[str, JSON], lookup: Bases) -> Materialised:
 
 
 def _find_weakened(section: JSON, inherited: JSON, path: str) -> Iterator[Finding]:
-    """Yield findings for properties that a base requires or types, and this definition does not.
+    """Yield findings for properties that a base requires or gives a type, and this definition does not.
 
-    A registry fills in ``required`` and ``type`` by its model (F-43), where nobody meant to say anything.
+    A registry sets ``required`` and ``type`` to defaults of its model (F-43), which may override a base by mistake.
     """
     if not (isinstance(section, dict) and isinstance(inherited, dict)):
         return
@@ -307,7 +307,7 @@ def _find_base(definition: JSONObject) -> str | None:
 def _merge_layers(layers: list[JSONObject]) -> JSONObject:
     """Merge the layers, from the farthest base to the definition itself."""
     result: JSONObject = {}
-    # Folded from the far end, so that a null in a nearer layer removes what a farther one said.
+    # Merge from the farthest base, so that a null in a nearer definition removes the value of a farther one.
     for base in reversed(layers[1:]):
         result = _merge_layer(result, {name: value for name, value in base.items() if name not in _IDENTITY_MEMBERS})
     return _merge_layer(result, layers[0])
@@ -315,12 +315,12 @@ def _merge_layers(layers: list[JSONObject]) -> JSONObject:
 
 def _merge_layer(base: JSONObject, over: JSONObject) -> JSONObject:
     base = dict(base)
-    # The ways to name a schema exclude each other: whoever states one must not inherit another one beside it.
+    # A definition has only one of these members. If it states one, it must not inherit another.
     if any(over.get(name) is not None for name in _SCHEMA_MEMBERS):
         for name in _SCHEMA_MEMBERS:
             base.pop(name, None)
     protocol = over.get("protocol")
-    # Options of another protocol mean nothing here, and merged member by member they would be a mixture of both.
+    # Options of another protocol must not be mixed with the options of this definition.
     if protocol is not None and base.get("protocol") not in (None, protocol):
         base.pop("protocoloptions", None)
     merged: JSONObject = merge(base, over)

@@ -1,7 +1,7 @@
-"""Property definitions and the checks compiled from them (F-23 to F-29, K-19, K-20).
+"""Compile property definitions to checks (F-23 to F-29, K-19, K-20).
 
-A check takes the values of a message by property name and the context of placeholders found so far; it answers with a
-finding, or ``None``, and adds to the context what its template captured.
+A check takes the values of a message by property name, and the values of placeholders found so far. It returns a
+finding or ``None``, and adds the values that its template captures to the placeholders.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _STRINGS: Final = frozenset({"any", "string", "symbol", *ENCODED})
 
 
 class PropertyError(ValueError):
-    """A property definition that cannot be used; the message says why."""
+    """The error for a property definition that cannot be used. The message contains the reason."""
 
 
 def finding(path: str, rule: str, message: str, severity: Severity = "error") -> Finding:
-    """A finding about a definition or endpoint; ``path`` is from its top."""
+    """Return a finding about a definition or endpoint. ``path`` begins at its root."""
     return Finding(path=path, rule=rule, message=message, severity=severity)
 
 
@@ -44,10 +44,10 @@ def finding(path: str, rule: str, message: str, severity: Severity = "error") ->
 class Property:
     """A declared property of a message, wherever it is carried.
 
-    ``name`` is its key among a message's values (``source``, ``headers.x-github-event``), ``path`` where the definition
-    declares it. ``multiple``: values are tuples of which any may fit (K-26). ``role`` tells the meaning of a wrong
-    value: ``discriminator`` - another kind of message; ``plain`` - this kind, but in breach of its definition;
-    ``delivery`` - nothing, unless delivery is checked too (K-27).
+    ``name`` is its key among a message's values (``source``, ``headers.x-github-event``), ``path`` its place in the
+    definition. If ``multiple`` is True, values are tuples, and one matching item is enough (K-26). ``role`` is the
+    meaning of a wrong value: another kind of message (``discriminator``), a violation (``plain``), or nothing unless
+    the policy is strict about delivery (``delivery``, K-27).
     """
 
     name: str
@@ -62,14 +62,14 @@ class Property:
 
     @property
     def constant(self) -> str | None:
-        """The text a message must carry to the letter, or ``None`` if the declaration leaves more than one."""
+        """The exact text that a message must have, or ``None`` if the declaration allows several values."""
         if self.comparison == "value" and self.type in _STRINGS and isinstance(self.value, str):
             native = self.type == "any" and (check_type("number", self.value) or check_type("boolean", self.value))
             return None if native or is_template(self.value) else self.value
         return None
 
     def template(self) -> Template | None:
-        """The template it declares, if it declares one (F-28). Raises ``PropertyError`` for a malformed one (F-26)."""
+        """Return the declared template, or None (F-28). Raises ``PropertyError`` if it is malformed (F-26)."""
         if not isinstance(self.value, str) or not (self.type == "uritemplate" or is_template(self.value)):
             return None
         try:
@@ -96,7 +96,7 @@ def is_equal(type: str, declared: JSON, actual: Any) -> bool:
 
 
 def compile_property(declared: Property) -> Check | None:
-    """The check of one property; ``None`` if every message passes it.
+    """Return the check of one property, or ``None`` if every message passes it.
 
     Raises ``PropertyError`` for an unknown type, a malformed template, or a value that is not of the type.
     """
@@ -163,7 +163,7 @@ def _compile_template_check(name: str, template: Template) -> ValueCheck:
         captured = match(value) if isinstance(value, str) else None
         if captured is None:
             return Finding(path=name, rule="uritemplate", message=f"{name} must fit {text}, not {_format_value(value)}")
-        # The same placeholder in two properties stands for one value, wherever in the message these are.
+        # A placeholder must have the same value in all properties of a message.
         clash = unify(context, captured)
         if clash is None:
             return None
@@ -209,7 +209,7 @@ def _compile_multiple(declared: Property, check: ValueCheck | None) -> Check:
 def _check_any(check: ValueCheck, occurrences: Iterable[Any], context: Context) -> Finding | None:
     first: Finding | None = None
     for value in occurrences:
-        # Each occurrence starts from the same context: what one captured must not bind the next.
+        # Check each occurrence with a copy of the context, so that a failed one leaves no captured values.
         attempt = dict(context)
         finding = check(value, attempt)
         if finding is None:
@@ -317,7 +317,7 @@ def _decode_bytes(value: Any) -> bytes | None:
 
 
 def _is_same_value(declared: JSON, actual: Any) -> bool:
-    """Compare values of an open type by their appearance: 5 equals 5 whether it is carried as text or not."""
+    """Compare values of the type ``any``: a number or boolean equals its text."""
     kinds = ("boolean", "number") if not isinstance(actual, str) else ()
     return any(check_type(kind, declared) and is_equal(kind, declared, actual) for kind in kinds)
 
@@ -334,7 +334,7 @@ _EQUAL: Final[dict[str, Callable[[JSON, Any], bool]]] = {
 }
 
 
-# Also as the 2022 documents write it (I-6).
+# The value that stands for the current time. ``LEGACY_NOW`` is its form in documents of 2022 (I-6).
 NOW: Final = "0000-01-01T00:00:00Z"
 
 
@@ -391,7 +391,7 @@ _ADJACENT: Final = re.compile(r"\}\{")
 
 
 def lint_property(path: str, entry: JSONObject) -> Iterator[Finding]:
-    """A description that says nothing, an unknown type, a value that is not of its type, a template that is none."""
+    """Yield findings for an empty description, an unknown type, a value of another type, or an invalid template."""
     if entry.get("description") == "":
         yield Finding(path=f"{path}.description", rule="empty", message="a description must not be empty: leave it out")
     declared, value = entry.get("type", "string"), entry.get("value")
@@ -407,7 +407,7 @@ def lint_property(path: str, entry: JSONObject) -> Iterator[Finding]:
 
 
 def lint_template(path: str, text: str) -> Iterator[Finding]:
-    """A text that is no level 1 template, or one that cannot be taken apart again (F-26)."""
+    """Yield findings for a text that is not a level 1 template, or whose placeholders are ambiguous (F-26)."""
     try:
         parse_template(text)
     except TemplateError as error:

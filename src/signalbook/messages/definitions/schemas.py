@@ -1,4 +1,4 @@
-"""Which schema a payload is held to: resolved through a lookup of documents, parsed once each (K-39)."""
+"""Find the schema of a payload with a lookup of documents, and parse each document once (K-39)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _MAX_COLONS: Final = 8
 
 
 def readings(uri: str) -> Iterator[tuple[str, str]]:
-    """Ways to read a reference as (what it names, deep link), the likeliest first.
+    """Yield the possible splits of a reference into the name of a document and a deep link, the most likely first.
 
-    An id may contain ``:`` and a fragment may name an entity or a place in a document, so only a lookup can tell:
-    take the first reading whose first part names something.
+    An id may contain ``:``, and a fragment may name an entity or a place in a document. Callers look up the first part
+    of each split, and use the first one that exists.
     """
     uri = uri.removeprefix("#") if uri.startswith("#/") else uri
     yield uri, ""
@@ -35,7 +35,7 @@ def readings(uri: str) -> Iterator[tuple[str, str]]:
 
 
 def _split_at_colons(uri: str) -> Iterator[tuple[str, str]]:
-    """Yield splits at a colon, the last one first; never inside scheme and authority."""
+    """Yield the splits of ``uri`` at its colons, the last colon first. Colons in scheme and authority are skipped."""
     path = uri.find("/", uri.find("://") + 3) if "://" in uri else 0
     position = len(uri)
     for _ in range(_MAX_COLONS):
@@ -46,14 +46,14 @@ def _split_at_colons(uri: str) -> Iterator[tuple[str, str]]:
 
 
 def resource_of(xid: str) -> str:
-    """The xid of the Resource an xid of a Resource or Version belongs to."""
+    """Return the xid of the Resource, given the xid of a Resource or of one of its Versions."""
     return xid.partition(_VERSIONS_PATH)[0]
 
 
 def find_named_version(uri: str, resource: str) -> str | None:
     """Return the xid of the Version of ``resource`` that an event's ``dataschema`` names, or ``resource`` itself.
 
-    ``None`` if the URI names something else. Which host it is on does not matter: nothing is fetched from there (K-39).
+    Return ``None`` if the URI names something else. Its host does not matter, because nothing is fetched (K-39).
     """
     path = uri.partition("#")[0].partition("?")[0]
     start = path.find(resource)
@@ -75,7 +75,7 @@ _VALUE_FORMATS: Final = ("jsonschema/", "jsonstructure/")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaDocument:
-    """A schema document; ``xid`` is that of its Version (or whatever else names these very bytes).
+    """A schema document. ``xid`` is the xid of its Version, or another name that identifies the content.
 
     ``versions`` are the ids of all Versions of its Resource, the oldest first, or empty if they are unknown.
     """
@@ -86,9 +86,9 @@ class SchemaDocument:
     versions: Sequence[str] = field(default=(), compare=False)
 
 
-# Given an xid or absolute URI without deep link, the document it names, or None. Never reads a network.
+# Returns the document that an xid or absolute URI without deep link names, or None. It never uses the network.
 Lookup = Callable[[str], SchemaDocument | None]
-# Given what a schema refers to, a URI or the path of a file that it imports, and its own xid: that text, or None.
+# Takes the URI or path of a file that a schema imports, and the xid of that schema. Returns the content, or None.
 ImportLookup = Callable[[str, str], bytes | None]
 
 
@@ -96,8 +96,8 @@ ImportLookup = Callable[[str, str], bytes | None]
 class SchemaUse:
     """A schema ready for use, or the reason why there is none.
 
-    ``of_values``: ``Schema.validate`` of a decoded JSON value says the same as ``Schema.decode`` of its text.
-    ``resource`` is the xid of the schema Resource, ``""`` for an inline schema, ``document`` that of the document.
+    ``of_values`` is True if decoded JSON values can be checked by ``Schema.validate`` instead of ``Schema.decode``.
+    ``resource`` is the xid of the schema Resource (``""`` for an inline schema), ``document`` the xid of the document.
     """
 
     schema: Schema | None = None
@@ -119,11 +119,14 @@ class ContractSchemas:
         self._lookup = lookup
         self._imports = imports
         self._parsed: dict[tuple[str, str, str], SchemaUse] = {}
-        # by the reader's document and deep link, and by what names the writer's Version; only those that there are
+        # Keys: the document and deep link of the definition's schema, and the reference of the writer's Version.
         self._writers: dict[tuple[str, str, str], SchemaUse] = {}
 
     def of_definition(self, definition: JSONObject) -> SchemaUse:
-        """The schema a materialised definition names: inline, by xid, or by URI, in this order (K-39)."""
+        """Return the schema of a materialised definition: inline, by xid, or by URI, in this order (K-39).
+
+        Return ``NONE`` if it names no schema.
+        """
         stated = str(definition.get("dataschemaformat") or "")
         if definition.get("dataschema") is not None:
             return self._inline(definition["dataschema"], stated)
@@ -133,21 +136,24 @@ class ContractSchemas:
         return NONE
 
     def of_writer(self, use: SchemaUse, dataschema: str) -> SchemaUse:
-        """The Version that an event's ``dataschema`` names, if it is one of the schema ``use`` is of; else ``use``."""
+        """Return the Version of the schema in ``use`` that an event's ``dataschema`` names, or ``use`` if none."""
         xid = find_named_version(dataschema, use.resource)
         if xid is None or xid == use.resource:
             return use
         return self._find_written(use, xid, "dataschema", f"there is no schema {xid} that wrote this event")
 
     def of_number(self, use: SchemaUse, number: int | str) -> SchemaUse:
-        """The Version of the schema ``use`` is of that a wire prefix means; an inline schema has but one."""
+        """Return the Version of the schema in ``use`` with the ``number`` or guid of a wire prefix.
+
+        Return ``use`` itself for an inline schema, which has no Versions.
+        """
         if not use.resource:
             return use
         text = f"no Version of {use.resource} has the label {NUMBER_LABEL} {number}, which wrote this payload"
         return self._find_written(use, reference_of_number(use.resource, number), "wire_prefix", text)
 
     def earlier(self, use: SchemaUse) -> Iterator[Schema]:
-        """Yield the schemas of the Versions before the one that ``use`` is of, the oldest first."""
+        """Yield the schemas of the Versions before the Version in ``use``, the oldest first."""
         document = self._lookup(use.document) if use.resource else None
         versions = () if document is None else (f"{use.resource}{_VERSIONS_PATH}{name}" for name in document.versions)
         for xid in takewhile(lambda xid: xid != use.document, versions):
@@ -166,13 +172,16 @@ class ContractSchemas:
         return NONE if document is None else self._parse(document, "", resource_of(document.xid))
 
     def _find_written(self, use: SchemaUse, reference: str, path: str, missing: str) -> SchemaUse:
-        """The Version that is ``reference``, its payloads read as ``use`` has them where their format can (K-40)."""
+        """Return the Version with this ``reference``, to read payloads as the schema in ``use`` defines them (K-40).
+
+        ``path`` and ``missing`` are the path and the message of the finding if the Version does not exist.
+        """
         key = (use.document, use.link, reference)
         if key not in self._writers:
             document = self._lookup(reference)
             if document is None:
                 return _make_unusable(Reason.SCHEMA_NOT_FOUND, path, missing)
-            # Only those that exist are remembered: anybody may send any number of names that mean nothing.
+            # Cache only Versions that exist, because messages may contain any number of unknown references.
             self._writers[key] = _read_as(use, self._parse(document, use.link, use.resource))
         return self._writers[key]
 
@@ -181,7 +190,7 @@ class ContractSchemas:
         return self._parse(SchemaDocument(content=content, format=format, xid=f"sha256:{digest(content)}"), "", "")
 
     def _find_referred(self, uri: str, format: str, name: str) -> SchemaUse:
-        # The first reading that the lookup knows: ids may have colons in them, as deep links begin with one.
+        # Ids may contain colons, and deep links begin with one. Use the first split that exists.
         for reference, link in readings(uri):
             document = self._lookup(reference)
             if document is not None:
@@ -206,7 +215,7 @@ class ContractSchemas:
             resolve = partial(self._find_content, document.xid)
             schema = reader.parse(document.content, document.format, link=link, resolve=resolve)
         except SchemaError as error:
-            # A schema that does not parse is remembered with its reason: it is not tried again for each message.
+            # A schema that does not parse is cached with its findings, so that it is not parsed for each message.
             reason, document_xid = Reason.CONTRACT_UNAVAILABLE, document.xid
             return SchemaUse(
                 reason=reason, findings=error.findings, resource=resource, document=document_xid, link=link
@@ -223,7 +232,7 @@ class ContractSchemas:
 
 
 def inline_document(schema: JSON) -> bytes:
-    """The document that a ``dataschema`` is (F-11): a text is its own, of other values it is their JSON."""
+    """Return the content of an inline ``dataschema``: a text itself, or the JSON of any other value (F-11)."""
     return schema.encode("utf-8") if isinstance(schema, str) else dump_json(schema)
 
 

@@ -1,4 +1,4 @@
-"""Raw definitions and what they refer to, and what becomes of each by itself: compiled, in outline, or left out."""
+"""Load raw definitions with their schemas and bases, and compile or outline each of them, or leave it out."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from signalbook.messages.message import Reason
 from signalbook.messages.policy import Policy
 from signalbook.values import Finding, JSONObject
 
-# Members that a warning names.
+# The largest number of members that a warning names.
 _MAX_SHOWN_MEMBERS: Final = 5
 
 
 class Outline(msgspec.Struct, frozen=True, array_like=True):
-    """A definition in outline.
+    """The data of a definition by which a contract indexes it.
 
-    ``type`` is the type that its events must have, ``None`` where they may have several. ``constants`` are all values
-    that an event's attributes must have, with their names.
+    ``type`` is the type that its events must have, or ``None`` if they may have several types. ``constants`` are pairs
+    of an attribute's name and the value that it must have.
     """
 
     xid: str
@@ -39,7 +39,7 @@ class Outline(msgspec.Struct, frozen=True, array_like=True):
 
 
 def outline(definition: CompiledDefinition) -> Outline:
-    """The outline of a definition: what a contract files it by."""
+    """Return the outline of a compiled definition, by which a contract indexes it."""
     constants = {key.name: key.value for key in definition.event_keys if isinstance(key.value, str)}
     return Outline(
         definition.xid, definition.is_event, definition.protocol, constants.get("type"), tuple(constants.items())
@@ -63,8 +63,10 @@ class DefinitionVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionSource:
-    """Raw definitions by xid, as a registry document has them, and where to look for schemas, for what these import,
-    and for ``basemessage``."""
+    """Raw definitions by xid, in the form of a registry document.
+
+    ``schemas``, ``imports`` and ``bases`` find schemas, the files that schemas import, and base messages.
+    """
 
     definitions: Mapping[str, JSONObject | None]
     schemas: Lookup
@@ -72,18 +74,18 @@ class DefinitionSource:
     imports: ImportLookup | None = None
 
     def contract_schemas(self) -> ContractSchemas:
-        """The schemas of a contract of these definitions, none of them parsed yet."""
+        """Return the schemas for a contract of these definitions. They are parsed on first use."""
         return ContractSchemas(self.schemas, self.imports)
 
     def materialised(self, xid: str) -> Materialised:
-        """A definition completed by its bases. Raises ``DefinitionError``."""
+        """Return a definition completed by its bases. Raises ``DefinitionError``."""
         raw = self.definitions[xid]
         if not isinstance(raw, Mapping):
             raise DefinitionError(xid, [Finding(path="", rule="structure", message="must be an object")])
         return materialise({"xid": xid, **raw}, self.bases)
 
     def compiled(self, xid: str, schemas: ContractSchemas, policy: Policy) -> CompiledDefinition:
-        """A definition ready for use. Raises ``DefinitionError``."""
+        """Return a compiled definition. Raises ``DefinitionError``."""
         completed = self.materialised(xid)
         faults = [
             *(finding for finding in completed.findings if finding.severity == "error"),
@@ -91,20 +93,23 @@ class DefinitionSource:
         ]
         if faults:
             raise DefinitionError(xid, faults)
-        # A warning that it says less than was meant, with each message too (F-17).
+        # If a base is missing, every message of the definition gets a warning too (F-17).
         doubts = tuple(finding for finding in completed.findings if finding.rule == UNRESOLVED)
         return compile_definition(xid, completed.definition, schemas, policy.of(xid), doubts)
 
     def left_over(
         self, xid: str, schemas: ContractSchemas, policy: Policy, reasons: tuple[str, ...]
     ) -> tuple[LeftOut, CompiledDefinition | None]:
-        """Return the usable rest of a definition that is left out for ``reasons``."""
+        """Compile the readable part of a definition that is left out for ``reasons``, to recognise its messages.
+
+        The compiled part is None if it does not distinguish messages.
+        """
         return compile_broken(xid, self.definitions[xid], self.bases, schemas, policy.of(xid), reasons)
 
     def verdict(self, xid: str, schemas: ContractSchemas, policy: Policy) -> DefinitionVerdict:
-        """Return the verdict on a definition.
+        """Compile a definition and its schema, and return the verdict.
 
-        One with a missing schema can be used: its messages wait among the dead letters (K-45).
+        A definition with a missing schema can be used: its messages become dead letters until the schema exists (K-45).
         """
         try:
             compiled = self.compiled(xid, schemas, policy)
@@ -136,9 +141,9 @@ def _find_narrowed(schema: Schema) -> Iterator[Finding]:
 
 
 def leave_out(verdicts: Mapping[str, DefinitionVerdict]) -> tuple[tuple[Outline, ...], dict[str, LeftOut]]:
-    """The outlines of all definitions, those of what is left of unusable ones last, and which are left out.
+    """Return the outlines of all definitions, and the definitions that are left out, for ``Contract.outlined``.
 
-    For ``Contract.outlined``.
+    The outlines of left-out definitions come last.
     """
     sound = [
         verdict.outline for verdict in verdicts.values() if verdict.left_out is None and verdict.outline is not None

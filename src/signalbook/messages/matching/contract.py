@@ -1,4 +1,4 @@
-"""A contract: all definitions a stream is held to, and what they say of each message (K-14, K-26 to K-47)."""
+"""A contract: all definitions that a stream must conform to, compiled to process messages (K-14, K-26 to K-47)."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ V = TypeVar("V")
 
 
 class Deferred(Mapping[K, V]):
-    """Values by the keys of ``sources``, each made of its source when first asked for, and once.
+    """A mapping whose values are made on first access, by calling ``make`` with the source of the key.
 
-    Which keys there are is known without making anything.
+    The keys are known without making any value.
     """
 
     def __init__(self, sources: Mapping[K, Any], make: Callable[[Any], V]) -> None:
@@ -51,15 +51,15 @@ class Deferred(Mapping[K, V]):
         self._made: dict[K, V] = {}
 
     def __getitem__(self, key: K) -> V:
-        # Without a lock: two threads may compile the same definition once, which costs time and harms nothing.
+        # No lock is needed: if two threads make the same value, only some time is lost.
         value = self._made.get(key)
         if value is None:
             source = self._sources[key]
-            value = self._made.setdefault(key, self._make(source))  # of two threads one wins
+            value = self._made.setdefault(key, self._make(source))  # keeps the value of the first thread
         return value
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The value, without taking an error of making it for a key that is not there."""
+        """Return the value, or ``default`` if the key does not exist. A ``KeyError`` of ``make`` is passed on."""
         return self[key] if key in self._sources else default
 
     def __contains__(self, key: object) -> bool:
@@ -73,11 +73,11 @@ class Deferred(Mapping[K, V]):
 
     @property
     def made(self) -> int:
-        """The number of values requested so far."""
+        """The number of values made so far."""
         return len(self._made)
 
 
-# Events in one message. Two bytes may claim to be one, and what becomes of each is kept until all are decided.
+# The largest number of events in one message. Two bytes may stand for an event, and all outcomes are kept in memory.
 MAX_BATCH: Final = 100_000
 _SHOWN_KINDS: Final = 10
 _NOT_STATED: Final = Finding(
@@ -89,11 +89,11 @@ _NOT_STATED: Final = Finding(
 
 
 class Contract:
-    """Compiled definitions under a policy; ``process`` says of any message what becomes of it.
+    """Compiled definitions with a policy. ``process`` returns the outcome of a message.
 
-    ``definitions`` are the usable ones by xid, ``outlines`` what they are filed by, ``broken`` those that do not
-    compile, with the findings that say why. Messages of those that are ``left_out`` are rejected for that reason. A
-    contract is immutable and safe to share between threads.
+    ``definitions`` are the usable definitions by xid, ``outlines`` the data by which they are indexed, and ``broken``
+    the findings of definitions that do not compile. Messages of definitions that are ``left_out`` are rejected. A
+    contract is immutable and can be shared between threads.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Contract:
         self.broken = broken
         self.policy = policy
         self._source = source
-        # What fits no definition may be one of theirs.
+        # A message that fits no definition may belong to one of these left-out definitions.
         self._unknown = {xid: entry for xid, entry in (left_out or {}).items() if entry.known_by != "definition"}
         events = [entry for entry in self.outlines if entry.is_event]
         natives = [entry for entry in self.outlines if not entry.is_event]
@@ -129,17 +129,17 @@ class Contract:
         *,
         bases: Bases | None = None,
     ) -> Contract:
-        """A contract of raw definitions by xid, as a registry document has them.
+        """Compile raw definitions by xid, in the form of a registry document, to a contract.
 
-        ``schemas`` finds schema documents, ``bases`` the definitions ``basemessage`` refers to (by default those in
-        ``definitions``). A definition that cannot be used ends up in ``broken`` and does not stop the others.
+        ``schemas`` finds schema documents. ``bases`` finds the definitions that ``basemessage`` refers to, by default
+        in ``definitions``. A definition that cannot be used is put into ``broken``.
         """
         source = DefinitionSource(definitions=definitions, schemas=schemas, bases=bases or definitions.get)
         return cls.of_source(source, policy or Policy())
 
     @classmethod
     def of_source(cls, source: DefinitionSource, policy: Policy) -> Contract:
-        """The contract of all definitions of a source, each compiled by itself."""
+        """Compile all definitions of ``source`` to a contract. Definitions that do not compile are ``broken``."""
         schemas = source.contract_schemas()
         compiled: dict[str, CompiledDefinition] = {}
         broken: dict[str, tuple[Finding, ...]] = {}
@@ -158,10 +158,10 @@ class Contract:
         policy: Policy,
         left_out: Mapping[str, LeftOut] | None = None,
     ) -> Contract:
-        """The contract of definitions that have been checked, of which these are the outlines.
+        """Return a contract of definitions that have been checked before. Each is compiled when a message may fit it.
 
-        Each is compiled when a message may fit it: of five thousand, those that occur. ``left_out`` are those that were
-        found broken. ``DefinitionSource.verdict`` finds both.
+        ``outlines`` describe the definitions, and ``left_out`` are the broken ones. ``DefinitionSource.verdict``
+        returns both.
         """
         schemas, all_outlines = source.contract_schemas(), tuple(outlines)
         broken = left_out or {}
@@ -175,7 +175,7 @@ class Contract:
 
     @cached_property
     def findings(self) -> Mapping[str, tuple[Finding, ...]]:
-        """Doubts about usable definitions, by xid."""
+        """The findings about usable definitions, by xid."""
         completed_definitions = {xid: self._source.materialised(xid) for xid in self.definitions}
         findings_by_xid = {
             xid: [*completed.findings, *lint(completed.definition)] for xid, completed in completed_definitions.items()
@@ -188,7 +188,7 @@ class Contract:
 
     @property
     def incomplete(self) -> Mapping[str, tuple[Finding, ...]]:
-        """Usable definitions whose ``basemessage`` is not there, by xid, with the findings that name it (F-17)."""
+        """The usable definitions whose ``basemessage`` is missing, by xid, with the findings about it (F-17)."""
         by_xid = {
             xid: tuple(finding for finding in definition.warnings if finding.rule == UNRESOLVED)
             for xid, definition in self.definitions.items()
@@ -196,7 +196,7 @@ class Contract:
         return {xid: findings for xid, findings in by_xid.items() if findings}
 
     def _index_events(self, outlines: Iterable[Outline]) -> DefinitionIndex:
-        """Definitions that demand a type wait until an event of it comes."""
+        """Return the index of event definitions. Definitions with a type are compiled when an event has that type."""
         typed: dict[str, list[Outline]] = defaultdict(list)
         untyped: list[tuple[CompiledDefinition, tuple[IndexKey, ...]]] = []
         for entry in outlines:
@@ -204,7 +204,7 @@ class Contract:
                 definition = self.definitions[entry.xid]
                 untyped.append((definition, definition.event_keys))
             else:
-                # Not compiled yet: of thousands of definitions, a stream has events of a few dozen.
+                # Do not compile these now: a stream usually has events of a few dozen of thousands of definitions.
                 typed[entry.type].append(entry)
         constants = (pair for alike in typed.values() for entry in alike for pair in entry.constants)
         return DefinitionIndex(untyped, typed=Deferred(typed, self._index_type), constants=constants if untyped else ())
@@ -221,7 +221,7 @@ class Contract:
     def _group_by_protocol(self, outlines: Iterable[Outline]) -> Mapping[str, DefinitionIndex]:
         by_protocol: dict[str, list[Outline]] = defaultdict(list)
         for entry in outlines:
-            # Those without one have nothing in a message to be filed by but its payload (``_payload_only``).
+            # Definitions without a protocol can only be distinguished by the payload (``_payload_only``).
             if entry.protocol:
                 by_protocol[entry.protocol].append(entry)
         return Deferred(by_protocol, self._index_options)
@@ -236,9 +236,10 @@ class Contract:
         return IndexBucket(entries) if entries else None
 
     def verify(self) -> Mapping[str, tuple[Finding, ...]]:
-        """Definitions whose messages cannot be processed, with the reasons: broken ones, and broken or missing schemas.
+        """Return the findings of definitions whose messages cannot be processed, by xid.
 
-        Parses every schema, which ``process`` leaves until a message needs it.
+        These definitions are broken, or their schemas are broken or missing. Every schema is parsed, while ``process``
+        parses a schema only when a message needs it.
         """
         schemas = {xid: definition.schema_use.findings for xid, definition in self.definitions.items()}
         return {**self.broken, **{xid: findings for xid, findings in schemas.items() if findings}}
@@ -255,7 +256,7 @@ class Contract:
             text = f"no binding for protocol {message.protocol!r}"
             return (_reject(message, Reason.UNSUPPORTED_FORMAT, Finding(path="", rule="protocol", message=text)),)
         try:
-            # Before decompression: MQTT 5 promises UTF-8 of the payload as it was sent.
+            # Check this before decompression: in MQTT 5 the indicator applies to the payload as it was sent.
             if TEXT_INDICATOR in message.sections:
                 check_text(message)
             clear = unpack_message(message) if message.content_encoding else message
@@ -263,7 +264,7 @@ class Contract:
             return (_reject(message, error.reason, error.finding),)
         values = binding.values(clear)
         mode = binding.mode(clear, values)
-        # Where no definition is of events, a batch is a payload like any other: native definitions may describe it.
+        # If no definition is for events, treat a batch like any other payload, which native definitions may describe.
         if mode is Mode.BATCH and self.events is not None:
             return self._process_batch(message, clear, binding)
         return self._process_one(message, clear, binding, values, mode)
@@ -271,7 +272,8 @@ class Contract:
     def presumed(self, message: Message) -> Accepted | None:
         """Return the outcome of ``process`` on the assumption that the payload conforms to its one definition's schema.
 
-        ``None`` if more than the payload is left to decide, or the message certainly fits no such definition.
+        Return ``None`` if the outcome depends on more than the payload, or if the message does not fit exactly one
+        definition.
         """
         binding = self._bindings.get(message.protocol)
         if binding is None or message.body is None:
@@ -300,10 +302,10 @@ class Contract:
         return msgspec.structs.replace(accepted, message=message, bare=clear.body)
 
     def of_unknown_type(self, protocol: str, address: str = "") -> Outcome | None:
-        """Return the outcome of every event by ``protocol`` whose type no definition has, without a message.
+        """Return the common outcome of all events by ``protocol`` whose type no definition has.
 
-        It holds for events whose value of the property ``address`` leads to no definition without an envelope.
-        ``None`` if that depends on more than the type.
+        The outcome has an empty message. It does not apply to events whose value of the property ``address`` matches a
+        definition without an envelope. Return ``None`` if the outcome depends on more than the type.
         """
         untyped = any(entry.is_event and entry.type is None for entry in self.outlines)
         if self.events is None or untyped or self._payload_xids:
@@ -315,9 +317,9 @@ class Contract:
         return self._decide_unmatched(message, subject, MismatchExplanation())[0]
 
     def of_no_event(self, protocol: str) -> Outcome | None:
-        """Return the outcome of every message by ``protocol`` that carries no event, without a message.
+        """Return the common outcome of all messages by ``protocol`` that carry no event, with an empty message.
 
-        ``None`` if that depends on more.
+        Return ``None`` if the messages may have different outcomes.
         """
         may_be_native = self._payload_xids or protocol in self._natives or protocol in self._mapped
         if self.events is None or may_be_native:
@@ -334,8 +336,7 @@ class Contract:
         if len(parts) > MAX_BATCH:
             text = f"a batch of {len(parts)} events; at most {MAX_BATCH} are read of one message"
             return (_reject(message, Reason.DECODE_ERROR, Finding(path="", rule="batch", message=text)),)
-        # Each element goes on as a structured event of its own, of the same format.
-        # Parameters such as charset stay, which the elements inherit from the batch.
+        # Process each element as a structured event of the same format. It inherits parameters such as charset.
         content_type = clear.content_type.lower().replace("cloudevents-batch", "cloudevents", 1)
         outcomes: list[Outcome] = []
         for part in parts:
@@ -358,8 +359,8 @@ class Contract:
         unknown = _explain_unknown_kind(leaves, payload)
         if unknown is not None:
             return self._decide_unmatched(message, subject, unknown)
-        # The index and the constants of payloads only save work. Where they leave nothing that fits, what they left out
-        # is tried too, so that a message is rejected for what it breaks and not for matching nothing.
+        # The index and the constants of payloads only save work. If no candidate fits, try other definitions too, so
+        # that the message is rejected for a violation and not for matching no definition.
         fits = fit_all(_find_candidates(leaves, payload), subject)
         if not fits:
             fits, explanation = self._look_wider(leaves, subject, payload)
@@ -382,20 +383,22 @@ class Contract:
     def _look_wider(
         self, leaves: Sequence[IndexBucket], subject: MatchSubject, payload: Payload
     ) -> tuple[list[Fit], MismatchExplanation]:
-        """Definitions the payload spoke against, those the index left out, at last payload-only ones (K-28, K-31)."""
+        """Try definitions that the index or the payload's constants ruled out, then those without metadata.
+
+        Return those that fit, and the explanation to use if none fits (K-28, K-31).
+        """
         tried = {d.xid: d for leaf in leaves for d in leaf.definitions}
         tried.update((definition.xid, definition) for definition in self._find_wider(subject))
         fits = fit_all(tried.values(), subject)
         if fits:
             return fits, MismatchExplanation()
-        # Findings of definitions that are near come first: who breaks one rule of a known message wants to read of that
-        # rule.
+        # If the message is of a known kind, report which rules of that kind it violates.
         explanation = explain(tried.values(), subject)
         if explanation.near or self._payload_only is None:
             return [], explanation
         unknown = _explain_unknown_kind([self._payload_only], payload)
         if unknown is not None:
-            # The type of an event says of what kind it is.
+            # The kind of an event is determined by its type, not by its payload.
             return [], explanation if subject.event is not None else unknown
         return fit_all(_find_candidates([self._payload_only], payload), subject), explanation
 
@@ -422,12 +425,15 @@ class Contract:
         reason = explanation.reason or self._choose_reason(subject)
         rejected = _reject_explained(message, reason, explanation)
         doubts = tuple(left_out.finding(xid) for xid, left_out in islice(self._unknown.items(), MAX_EXPLAINED))
-        # The same for every message, so that the fast path does not have to read payloads for it.
+        # This finding is the same for every message, so that the fast path need not read payloads.
         unstated = (_NOT_STATED,) if reason is Reason.NOT_CLOUDEVENT else ()
         return (msgspec.structs.replace(rejected, violations=rejected.violations + unstated + doubts),)
 
     def _choose_reason(self, subject: MatchSubject) -> Reason:
-        """Return the reason: ``not_cloudevent`` if only an event could have fitted."""
+        """Return the reason for rejecting a message without a match.
+
+        It is ``not_cloudevent`` if all definitions are for events and the message carries no event, else ``no_match``.
+        """
         may_be_native = self._payload_xids or subject.message.protocol in self._natives
         return (
             Reason.NO_MATCH
@@ -437,7 +443,7 @@ class Contract:
 
 
 def decode_event(message: Message, binding: Binding, values: Mapping[str, Any], mode: Mode) -> CloudEvent:
-    """Return the valid event a message carries. Raises ``EventError``."""
+    """Return the event that a message carries. Raises ``EventError`` if it cannot be decoded or is not valid."""
     if mode is Mode.STRUCTURED:
         return find_format(message.content_type).decode(message.body or b"")
     attributes = binding.attributes(message, values)
@@ -449,19 +455,22 @@ def decode_event(message: Message, binding: Binding, values: Mapping[str, Any], 
 
 def _find_candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[CompiledDefinition]:
     """Return the definitions in ``leaves`` whose schema can accept the payload; all of them if none can (K-30)."""
-    # The usual case needs no look at the payload: it is decoded later, by the one schema there is.
+    # In the usual case there is one definition, and the payload is decoded later by its schema.
     if len(leaves) == 1 and len(leaves[0].definitions) == 1:
         return leaves[0].definitions
     everything = [definition for leaf in leaves for definition in leaf.definitions]
     if len(everything) < 2:
         return everything
     payload.decode_json()
-    # Where no schema can accept the payload all are kept: their violations are the reason to give.
+    # If no schema can accept the payload, keep all definitions, so that their violations are reported.
     return [d for leaf in leaves for d in leaf.narrowed(payload.value)] or everything
 
 
 def _explain_unknown_kind(leaves: Sequence[IndexBucket], payload: Payload) -> MismatchExplanation | None:
-    """Return why no definition in ``leaves`` is for a payload, if a member that tells them apart shows it."""
+    """Return an explanation if a distinguishing member of the payload has a value that no definition in ``leaves`` has.
+
+    Return None otherwise.
+    """
     if len(leaves) != 1 or not leaves[0].kinds:
         return None
     payload.decode_json()
@@ -485,7 +494,10 @@ def _make_kind_finding(name: str, value: JSON, values: Collection[JSON]) -> Find
 
 
 def _find_presumed_candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[CompiledDefinition]:
-    """``_find_candidates`` of a payload that is sound, without decoding all of it; none if it is no JSON object."""
+    """Return the same as ``_find_candidates`` for a valid payload, without decoding all of it.
+
+    Return no candidates if several definitions are possible and the payload is not a JSON object.
+    """
     everything = [definition for leaf in leaves for definition in leaf.definitions]
     if len(everything) < 2 or not payload.content_type_allows_json():
         return everything
@@ -499,7 +511,10 @@ def _find_presumed_candidates(leaves: Sequence[IndexBucket], payload: Payload) -
 
 
 def _accept_presumed(subject: MatchSubject, fit: Fit) -> Accepted | None:
-    """Return the message as one that conforms to a definition, if that asks nothing more of it than a sound payload."""
+    """Return the message as accepted on the assumption that its payload is valid.
+
+    Return None if the outcome depends on more than the payload.
+    """
     definition, event = fit.definition, subject.event
     if definition.removal is not None or (event is None and definition.is_event):
         return None

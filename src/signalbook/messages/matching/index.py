@@ -1,8 +1,8 @@
-"""Finding the definitions a message may fit without trying each (K-14, K-30, K-32).
+"""Find the definitions that a message may fit without trying each of them (K-14, K-30, K-32).
 
-Every definition is filed once, under the constant or template that tells most: a message is looked up by the values it
-has. So a message costs the same among fifty definitions and among five thousand. Where many definitions share the
-best key they are filed again, under their other keys.
+Every definition is indexed once, under the constant or template that distinguishes it best. Definitions are looked up
+by the values of a message, so the time is the same for fifty definitions and for five thousand. If many definitions
+share the best key, they are indexed again under their other keys.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from signalbook.messages.definitions.properties import Values
 from signalbook.messages.uritemplates import Template, TemplateTree
 from signalbook.values import JSON
 
-# Definitions that are simply tried one after the other.
+# Up to this number, definitions are tried one after the other instead of being indexed.
 MAX_TRIED: Final = 8
-# Definitions that are looked at to say why a message fits none.
+# The largest number of definitions that are checked to explain why a message fits none.
 MAX_EXPLAINED: Final = 20
 _HTTP: Final = "HTTP"
 
@@ -29,7 +29,7 @@ _Entry = tuple[CompiledDefinition, tuple[IndexKey, ...]]
 
 
 class IndexBucket:
-    """Definitions that share a key: tried one by one if they are few, else filed under their other keys."""
+    """Definitions that share a key. A few definitions are tried one by one, more are indexed by their other keys."""
 
     def __init__(self, entries: Sequence[_Entry]) -> None:
         self.definitions = tuple(definition for definition, _ in entries)
@@ -39,19 +39,19 @@ class IndexBucket:
         )
 
     def leaves(self, values: Values) -> list[IndexBucket]:
-        """The bucket itself, or the ones inside it that a message with ``values`` leads to."""
+        """Return this bucket, or the inner buckets whose definitions a message with ``values`` may fit."""
         return [self] if self._inner is None else self._inner.leaves(values)
 
     def narrowed(self, payload: JSON) -> tuple[CompiledDefinition, ...]:
-        """The definitions whose schemas allow the constants in ``payload``; others cannot accept it."""
+        """Return the definitions whose schemas allow the constants in ``payload``. Other schemas cannot accept it."""
         if len(self.definitions) == 1 or not isinstance(payload, dict):
             return self.definitions
         return self._by_payload.narrowed(payload)
 
     def glimpse(self, body: bytes) -> dict[str, JSON] | None:
-        """The members of a JSON object that ``narrowed`` looks at; ``None`` if the text is no such object.
+        """Return the members of a JSON object that ``narrowed`` needs, or ``None`` if ``body`` is not a JSON object.
 
-        The rest of the text is skipped, and may be anything.
+        Other members are skipped without checking their values.
         """
         try:
             members = self._glimpses.decode(body)
@@ -62,12 +62,11 @@ class IndexBucket:
 
     @cached_property
     def kinds(self) -> Mapping[str, Mapping[JSON, None]]:
-        """The members by which constants tell all of the definitions apart, with the known values in order.
+        """The payload members whose constants distinguish all definitions, each with its known values in order.
 
-        The values are texts, or whole numbers.
-
-        Empty for a single definition, whose schema says what is wrong, and for definitions of events and requests,
-        which type, method, path and headers tell apart.
+        The values of a member are all texts or all whole numbers. The mapping is empty for a single definition, whose
+        schema explains violations better. It is also empty for definitions of events and HTTP requests, which are
+        distinguished by type, method, path and headers.
         """
         if len(self.definitions) < 2 or any(
             definition.is_event or definition.protocol == _HTTP for definition in self.definitions
@@ -96,17 +95,17 @@ class IndexBucket:
 
 
 class DefinitionIndex:
-    """Definitions by what tells them apart; ``entries`` pair each with the keys it may be filed under.
+    """An index of definitions by constants and templates. ``entries`` pair each definition with its possible keys.
 
-    ``typed`` are more definitions, by the type that they demand of events, and ``constants`` all that those demand.
+    ``typed`` has more definitions by the type that their events must have. ``constants`` are all constants of these.
     """
 
     def __init__(
         self, entries: Iterable[_Entry], *, typed: Table | None = None, constants: Iterable[tuple[str, str]] = ()
     ) -> None:
         entries = list(entries)
-        # Definitions whose compilation is deferred count too: under which key one is filed must not depend on which
-        # others happen to be compiled.
+        # Count the constants of definitions that are not compiled yet too. The choice of a key must not depend on
+        # which definitions happen to be compiled.
         shared = Counter(
             (key.name, key.value) for _, keys in entries for key in keys if isinstance(key.value, str)
         ) + Counter(constants)
@@ -122,30 +121,30 @@ class DefinitionIndex:
         self._only = (names[0], self.tables[names[0]]) if plain else None
 
     def leaves(self, values: Values) -> list[IndexBucket]:
-        """The buckets a message with ``values`` leads to; every definition it can fit is in one of them."""
-        # The usual contract: events that differ by type alone. One lookup answers, without any list.
+        """Return the buckets for a message with ``values``. Every definition that it can fit is in one of them."""
+        # Usually, events differ only by type. Then a single lookup is enough.
         if self._only is not None:
             name, table = self._only
             value: Any = values.get(name)
-            # Headers and the like may have several values, each of which may lead to another definition.
+            # Properties such as headers may have several values (a tuple), each with its own definitions.
             if type(value) is not tuple:
                 bucket = table.get(value)
                 return [] if bucket is None else bucket.leaves(values)
         buckets = [leaf for bucket in self._find_buckets(values) for leaf in bucket.leaves(values)]
         if self._unkeyed is not None:
-            # An event whose type is the id of a message that declares nothing to be found by means that one (K-32).
+            # If the type of an event is the id of a message without keys, the event belongs to that message (K-32).
             buckets.append(self._by_id.get(values.get("type", ""), self._unkeyed))
         return buckets
 
     def wider(self, values: Values) -> list[CompiledDefinition]:
-        """Definitions to look at when none in ``leaves`` fits: those that share the best key, and all without one."""
+        """Return the definitions to try if none in ``leaves`` fits: those with the same best key, and those without."""
         shared = [
             definition for bucket in self._find_buckets(values) for definition in bucket.definitions[:MAX_EXPLAINED]
         ]
         return [*shared[:MAX_EXPLAINED], *(definition for definition, _ in self._rest)]
 
     def is_filed_by(self, name: str) -> bool:
-        """Return True if messages are led to definitions by their values of this property alone."""
+        """Return True if the index uses only the property ``name``, and every definition has a key."""
         return not self._rest and {*self.tables, *self._absent, *self._trees} <= {name}
 
     def _find_buckets(self, values: Values) -> list[IndexBucket]:
@@ -156,7 +155,7 @@ class DefinitionIndex:
             value = values.get(name)
             if isinstance(value, str):
                 buckets += tree.find(value)
-        # A message that lacks an optional property fits the definitions filed under it all the same (F-29).
+        # A message without an optional property also fits the definitions that are indexed by it (F-29).
         if self._absent:
             buckets += [bucket for name, bucket in self._absent.items() if name not in values]
         return buckets
@@ -171,7 +170,10 @@ def _lookup(table: Table, value: Any) -> list[IndexBucket]:
 
 
 def _choose_key(keys: tuple[IndexKey, ...], shared: Mapping[tuple[str, str], int]) -> IndexKey | None:
-    """Return the key of the lowest tier that the fewest definitions share."""
+    """Return the key of the lowest tier or, among several, the one that the fewest definitions share.
+
+    Return None if there are no keys.
+    """
 
     def rank(key: IndexKey) -> tuple[int, int]:
         return key.tier, shared[key.name, key.value] if isinstance(key.value, str) else 0
@@ -192,7 +194,7 @@ def _build_tables(filed: Iterable[_Filed]) -> dict[str, Table]:
 
 
 def _index_absent(filed: Iterable[_Filed]) -> dict[str, IndexBucket]:
-    """Definitions filed under an optional constant: a message without the property fits them as well (F-29)."""
+    """Return the definitions with an optional key by property. Messages without the property fit them too (F-29)."""
     by_name: dict[str, list[_Entry]] = {}
     for definition, keys, best in filed:
         if best is not None and not best.required:
@@ -209,7 +211,7 @@ def _build_trees(filed: Iterable[_Filed]) -> dict[str, TemplateTree[IndexBucket]
             group.setdefault(template.text, (template, []))[1].append((definition, _remove_key(keys, best)))
     trees: dict[str, TemplateTree[IndexBucket]] = {}
     for (name, separator), templates in groups.items():
-        # One tree for each separator: subjects of NATS have dots where topics and paths have slashes.
+        # Each property has one separator: NATS subjects have dots, topics and paths have slashes.
         tree = trees.setdefault(name, TemplateTree(separator))
         for template, entries in templates.values():
             tree.add(template, IndexBucket(entries))
@@ -221,11 +223,11 @@ def _remove_key(keys: tuple[IndexKey, ...], used: IndexKey) -> tuple[IndexKey, .
 
 
 class _PayloadIndex:
-    """Definitions by the constants their schemas demand in the payload (K-30)."""
+    """An index of definitions by the constants that their schemas require in the payload (K-30)."""
 
     def __init__(self, definitions: tuple[CompiledDefinition, ...]) -> None:
         counts = Counter(name for definition in definitions for name in definition.constants)
-        # One member serves as the key, the one that most schemas fix; the others are compared in ``allows``.
+        # The key is the member that has a constant in most schemas. Other members are compared in ``allows``.
         self._name = max(counts, key=lambda name: counts[name], default="")
         by_value: dict[JSON, list[CompiledDefinition]] = {}
         self._rest = tuple(definition for definition in definitions if self._name not in definition.constants)
@@ -235,13 +237,13 @@ class _PayloadIndex:
         self._by_value = {value: tuple(same_value) for value, same_value in by_value.items()}
 
     def narrowed(self, payload: Mapping[str, JSON]) -> tuple[CompiledDefinition, ...]:
-        # Objects and lists have no hash, and schemas no constants that are such.
+        # Objects and lists are not hashable, and are never constants of a schema here.
         value = payload.get(self._name)
         by_constant = (
             () if isinstance(value, (dict, list)) or self._name not in payload else self._by_value.get(value, ())
         )
         candidates = (*by_constant, *self._rest)
-        # The last one is not ruled out here: its schema gives better reasons than a missing constant.
+        # Keep a single candidate: the violations of its schema explain more than a missing constant.
         return tuple(d for d in candidates if allows(d, payload)) if len(candidates) > 1 else candidates
 
 

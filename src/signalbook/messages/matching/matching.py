@@ -1,4 +1,4 @@
-"""Holding candidates against one message: which fit, and why the others do not (K-26 to K-29)."""
+"""Compare candidate definitions with a message, and explain why they do not fit (K-26 to K-29)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ E = TypeVar("E")
 
 
 class MatchSubject(msgspec.Struct, frozen=True, kw_only=True):
-    """The input of matching: a message, the values its binding reads from it, the event it carries."""
+    """The input of matching: a message, its content mode, the event it carries, and the values of its properties."""
 
     message: Message
     mode: Mode
@@ -28,7 +28,7 @@ class MatchSubject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
-    """A definition that a message's metadata fits, with the values its placeholders stand for (K-34)."""
+    """A definition that the metadata of a message fits, with the values of its placeholders (K-34)."""
 
     definition: CompiledDefinition
     context: Context
@@ -36,9 +36,10 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MismatchExplanation:
-    """The reason why nothing fits. ``near``: the message is of a known kind, but breaks its definition (K-28).
+    """The reason why no definition fits a message.
 
-    ``reason`` is that of a breach or of an unknown kind. Without it the contract as a whole gives the reason.
+    ``near`` is True if the message is of a known kind, but violates its definition (K-28). ``reason`` is set for such a
+    violation or an unknown kind. If it is None, the contract chooses the reason.
     """
 
     near: bool = False
@@ -48,7 +49,7 @@ class MismatchExplanation:
 
 
 def fit_all(candidates: Iterable[CompiledDefinition], subject: MatchSubject) -> list[Fit]:
-    """The candidates that the message fits."""
+    """Return the candidates that the message fits, with the values of their placeholders."""
     fits = []
     for definition in candidates:
         context: Context = {}
@@ -62,16 +63,19 @@ def select_by_protocol(
 ) -> Sequence[E]:
     """Return the entries whose definitions are for the protocol of a message, or all entries if there are none.
 
-    A message means a definition for its own protocol rather than one for any protocol. A message from a file has no
-    protocol (``""``), and means a definition without one: its variants for protocols describe other messages.
+    Definitions for the message's own protocol take precedence over definitions for any protocol. A message from a file
+    has no protocol (``""``), so definitions without a protocol take precedence.
     """
     return [entry for entry in entries if definition_of(entry).protocol == protocol] or entries
 
 
 def violations(definition: CompiledDefinition, subject: MatchSubject, context: Context) -> list[Finding]:
-    """Return all violations of a definition by a message's metadata; fills ``context`` (K-26)."""
+    """Return all violations of ``definition`` by the metadata of a message (K-26).
+
+    The values of placeholders are added to ``context``.
+    """
     protocol = subject.message.protocol
-    # The gate first: values of one protocol mean nothing to a definition of another, and would make for odd findings.
+    # Check the protocol first: values of one protocol mean nothing for a definition of another protocol.
     if (
         definition.protocol
         and definition.protocol != protocol
@@ -91,7 +95,10 @@ def violations(definition: CompiledDefinition, subject: MatchSubject, context: C
 
 
 def _check_protocol(definition: CompiledDefinition, subject: MatchSubject) -> Finding | None:
-    """Another protocol, or no event where one is due. A message from a file has no protocol that could differ."""
+    """Return a finding, because the message came by another protocol than the definition's.
+
+    Return None for a message from a file if the definition is of an event, unless the policy is strict.
+    """
     protocol = subject.message.protocol
     if protocol == "" and definition.is_event and not definition.policy.strict_delivery:
         return None
@@ -100,7 +107,10 @@ def _check_protocol(definition: CompiledDefinition, subject: MatchSubject) -> Fi
 
 
 def explain(candidates: Iterable[CompiledDefinition], subject: MatchSubject) -> MismatchExplanation:
-    """Explain why none of the candidates fits: by the near misses if there are any, else by all (K-28)."""
+    """Explain why none of the candidates fits.
+
+    If the message is of the kind of some candidates, only their violations are reported, else those of all (K-28).
+    """
     misses = [(definition, violations(definition, subject, {})) for definition in candidates]
     near = [miss for miss in misses if _is_near(*miss, subject)]
     chosen = select_by_protocol(near, subject.message.protocol, lambda miss: miss[0]) or misses
@@ -132,7 +142,10 @@ def merge_findings(results: Iterable[tuple[CompiledDefinition, Iterable[Finding]
 
 
 def _is_near(definition: CompiledDefinition, findings: list[Finding], subject: MatchSubject) -> bool:
-    """Return True if all discriminators agree, at least one, so that the findings are a breach."""
+    """Return True if the message has at least one discriminator of the definition, and all of them agree.
+
+    Then the message is of the definition's kind, and ``findings`` are violations.
+    """
     failed = {finding.path for finding in findings}
     if "protocol" in failed and any(finding.rule == "protocol" for finding in findings):
         return False

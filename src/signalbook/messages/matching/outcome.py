@@ -1,6 +1,6 @@
-"""What becomes of a message: accepted with a definition, rejected for a reason, passed or dropped (K-47).
+"""Decide the outcome of a message: accepted with a definition, rejected for a reason, passed or dropped (K-47).
 
-Of an accepted one also which other message it belongs to, as its definition says (C-15 to C-18, K-49).
+This module also finds the message that an accepted message is related to (C-15 to C-18, K-49).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from signalbook.values import JSON, Finding, format_timestamp, now
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     """A message that conforms to ``definition``.
 
-    ``event`` is the CloudEvent it carries (or was mapped to), ``context`` the values of the placeholders, ``data`` the
-    decoded payload, validated by ``schema``; it is ``UNSET`` where there is no payload, or no schema to decode it by.
-    ``bare`` is the payload without its wire prefix or content encoding, if it had one.
+    ``event`` is the CloudEvent that the message carries or was converted to, or None. ``context`` has the values of the
+    placeholders. ``data`` is the decoded payload, validated by ``schema``, or ``UNSET`` without payload or schema.
+    ``bare`` is the payload without wire prefix and content encoding, or None if it had neither.
     """
 
     message: Message
@@ -45,14 +45,14 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     bare: bytes | None = None
 
     def payload(self) -> bytes | None:
-        """The payload's bytes as they were sent, but for a wire prefix or encoding; ``None`` if there is no payload."""
+        """Return the bytes of the payload without wire prefix and encoding, or ``None`` if there is no payload."""
         if self.bare is not None:
             return self.bare
         return self.message.body if self.event is None else self.event.payload()
 
 
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):
-    """A message for the dead-letter table: what is wrong with it, and the xids of the definitions it may have meant."""
+    """A message for the dead-letter table, with its violations. ``candidates`` are the definitions it may belong to."""
 
     message: Message
     reason: Reason
@@ -61,13 +61,13 @@ class Rejected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Passed(msgspec.Struct, frozen=True, kw_only=True):
-    """A message no definition fits, let through because the policy says so."""
+    """A message that fits no definition, and is passed on unchanged because of the policy."""
 
     message: Message
 
 
 class Dropped(msgspec.Struct, frozen=True, kw_only=True):
-    """A message no definition fits, dropped because the policy says so."""
+    """A message that is dropped because of the policy."""
 
     message: Message
 
@@ -79,7 +79,7 @@ _REQUIRED_ATTRIBUTES: Final = ("id", "source", "type")
 
 
 class MappingError(SignalbookError):
-    """A message that yields no valid event; ``findings`` says which attributes cannot be had."""
+    """The error for a message that cannot be converted to a valid event. ``findings`` name the attributes."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.findings = tuple(findings)
@@ -89,9 +89,10 @@ class MappingError(SignalbookError):
 def to_cloudevent(
     subject: MatchSubject, definition: CompiledDefinition, context: Mapping[str, str], binding: Binding
 ) -> CloudEvent:
-    """The event: declared constants, templates filled from ``context``, the rest from the transport.
+    """Convert a message to the event of ``definition``.
 
-    Raises ``MappingError`` where a required attribute has no value, or the outcome is no valid event.
+    Attributes have the declared constants, templates expanded with ``context``, or values of the protocol. Raises
+    ``MappingError`` if a required attribute has no value, or the event is not valid.
     """
     metadata: dict[str, Any] = definition.definition.get("envelopemetadata") or {}
     attributes: dict[str, Attribute] = {"specversion": SPECVERSION}
@@ -101,7 +102,7 @@ def to_cloudevent(
         entry = declared.get(name)
         required = name in _REQUIRED_ATTRIBUTES or (entry is not None and entry.required)
         try:
-            # What the definition declares counts more than what the transport knows: it is the contract.
+            # Values declared by the definition take precedence over values of the transport.
             value = _expand_declared(entry, context) or _find_transport_value(
                 name, required, subject, definition, binding
             )
@@ -123,7 +124,10 @@ def to_cloudevent(
 
 
 def _expand_declared(entry: Property | None, context: Mapping[str, str]) -> str:
-    """Return a constant, or a template expanded; ``""`` for none. Raises ``TemplateError`` where a value is missing."""
+    """Return the declared constant or expanded template of an attribute, or ``""`` if none is declared.
+
+    Raises ``TemplateError`` if a value for the template is missing.
+    """
     if entry is None or entry.value is None or entry.value in (NOW, LEGACY_NOW):
         return ""
     template = entry.template()
@@ -133,7 +137,7 @@ def _expand_declared(entry: Property | None, context: Mapping[str, str]) -> str:
 def _find_transport_value(
     name: str, required: bool, subject: MatchSubject, definition: CompiledDefinition, binding: Binding
 ) -> str:
-    """Return the transport's value of an attribute for which the definition gives none."""
+    """Return the value of an attribute that the definition leaves open, or ``""`` if there is no value."""
     if name == "id":
         return binding.identity(subject.message, subject.values) or str(uuid4())
     if name == "type":
@@ -157,7 +161,7 @@ _NO_SCHEMA: Final = PayloadResult(
     reason=Reason.SCHEMA_NOT_FOUND,
     findings=(Finding(path="", rule="schema", message="the definition names no schema, but the policy asks for one"),),
 )
-# The reason given when several definitions turn a payload down for different ones: the first of these.
+# If several definitions reject a payload for different reasons, the first of these reasons is reported.
 _PRECEDENCE: Final = (
     Reason.SCHEMA_VIOLATION,
     Reason.DECODE_ERROR,
@@ -170,11 +174,14 @@ _PRECEDENCE: Final = (
 def decide(
     message: Message, subject: MatchSubject, fits: Sequence[Fit], payload: Payload, binding: Binding
 ) -> tuple[Outcome, ...]:
-    """The outcome for a message whose metadata ``fits`` one or more definitions."""
+    """Return the outcome of a message whose metadata fits the definitions ``fits``.
+
+    There are several outcomes only if the message is accepted for several definitions.
+    """
     if message.body is None and _is_dropped(subject, fits):
         return (Dropped(message=message),)
     checked: Sequence[tuple[Fit, PayloadResult]]
-    # By far the most messages fit one definition and conform to it: they need none of what follows.
+    # Nearly all messages fit one definition and conform to it. This is the fast case.
     if len(fits) == 1:
         result = _check_payload(fits[0].definition, payload)
         if result.reason is None:
@@ -194,7 +201,7 @@ def decide(
     if not passed:
         return (_reject_payload(message, _select_by_constants(checked, payload)),)
     if len(passed) > 1:
-        # what the definitions do not agree on is for a person to see
+        # If the definitions have different settings, reject the message, so that a person decides.
         choices = {fit.definition.policy.on_ambiguous for fit, _ in passed}
         choice = choices.pop() if len(choices) == 1 else "dead_letter"
         if choice == "best":
@@ -206,7 +213,7 @@ def decide(
 
 
 def rejected_payload(message: Message, event: CloudEvent | None, definition: CompiledDefinition) -> Rejected | None:
-    """Return the rejection of a message that fits one definition, if its payload is rejected."""
+    """Return the rejection of a message that fits ``definition``, or None if its payload is accepted."""
     checked = Fit(definition=definition, context={}), _check_payload(definition, Payload(message, event))
     if checked[1].reason is None or _is_tagged(*checked):
         return None
@@ -214,15 +221,15 @@ def rejected_payload(message: Message, event: CloudEvent | None, definition: Com
 
 
 def _is_dropped(subject: MatchSubject, fits: Sequence[Fit]) -> bool:
-    """Return True if a message without a body is a tombstone of Kafka that all its definitions drop."""
+    """Return True if a message without body is a Kafka tombstone, and the policies of all ``fits`` drop tombstones."""
     keyed = subject.message.protocol == "KAFKA" and subject.message.sections.get("key") is not None
     return keyed and subject.event is None and all(fit.definition.policy.on_tombstone == "drop" for fit in fits)
 
 
 def _check_payloads(fits: Sequence[Fit], payload: Payload) -> list[tuple[Fit, PayloadResult]]:
-    """The definitions that accept the payload, else what each has against it."""
-    # All are asked, also after one has accepted it: a message that conforms to several is ambiguous. But what it
-    # violates in the schemas of the others nobody wants to know then, and to say that takes long.
+    """Return the fits whose definitions accept the payload or, if there are none, all fits with their violations."""
+    # Check all definitions even after one has accepted the payload, because a message that conforms to several is
+    # ambiguous. List violations only if no definition accepts the payload, because listing them is slow.
     results = [
         (fit, None if payload.violates(fit.definition) else _check_payload(fit.definition, payload)) for fit in fits
     ]
@@ -238,14 +245,17 @@ def _check_payload(definition: CompiledDefinition, payload: Payload) -> PayloadR
 
 
 def _select_most_specific(fits: Sequence[Fit], subject: MatchSubject) -> Sequence[Fit]:
-    """Return the one fit that scores strictly best, else all of them (K-29)."""
+    """Return the fit with the highest score if only one has it, else all fits (K-29)."""
     scores = [_sum_scores(fit.definition, subject) for fit in fits]
     leaders = [fit for fit, score in zip(fits, scores, strict=True) if score == max(scores)]
     return leaders if len(leaders) == 1 else fits
 
 
 def _sum_scores(definition: CompiledDefinition, subject: MatchSubject) -> tuple[int, ...]:
-    """Return the score of what was compared with the message: attributes of an event, options of its own protocol."""
+    """Return the score of a definition for a message.
+
+    Only the parts that apply to the message count: attributes if it is an event, and options of its own protocol.
+    """
     event = definition.event_score if subject.event is not None else (0, 0, 0)
     options = definition.protocol_score if definition.protocol == subject.message.protocol else (0, 0, 0)
     return tuple(map(sum, zip(event, options, strict=True)))
@@ -258,7 +268,10 @@ def _is_tagged(fit: Fit, result: PayloadResult) -> bool:
 def _select_by_constants(
     checked: Sequence[tuple[Fit, PayloadResult]], payload: Payload
 ) -> Sequence[tuple[Fit, PayloadResult]]:
-    """The definitions whose constants the payload has, if there are any: it was meant for one of these (K-28, K-30)."""
+    """Return the entries whose schemas have the same constants as the payload, or all entries if there are none.
+
+    The payload was probably written for one of these definitions (K-28, K-30).
+    """
     value = payload.value
     if len(checked) == 1 or not isinstance(value, dict):
         return checked
@@ -266,7 +279,7 @@ def _select_by_constants(
 
 
 def _reject_payload(message: Message, checked: Sequence[tuple[Fit, PayloadResult]]) -> Rejected:
-    if len(checked) == 1:  # as of nearly all: so a payload that cannot be read is judged in four fifths of the time
+    if len(checked) == 1:  # the most frequent case, for which this is 20 % faster
         ((fit, result),) = checked
         assert result.reason is not None
         return Rejected(
@@ -285,7 +298,7 @@ def _reject_payload(message: Message, checked: Sequence[tuple[Fit, PayloadResult
 
 
 def _reject_without_schema(message: Message, fits: Sequence[Fit]) -> Rejected:
-    """Reject a message that fits none of several definitions by the schema that wrote it."""
+    """Reject a message whose payload was written with a schema of none of the definitions it fits."""
     text = f"none of {len(fits)} definitions has the schema that wrote this payload"
     return Rejected(
         message=message,
@@ -311,7 +324,7 @@ def _reject_ambiguous(message: Message, definitions: Sequence[CompiledDefinition
 
 def _accept(message: Message, subject: MatchSubject, fit: Fit, result: PayloadResult, binding: Binding) -> Outcome:
     definition, event, bare = fit.definition, subject.event, result.bare
-    if bare is None and event is None and subject.message is not message:  # the body that was encoded
+    if bare is None and event is None and subject.message is not message:  # the body had a content encoding
         bare = subject.message.body
     warnings = definition.warnings + result.findings
     if definition.removal is not None and definition.removal <= (message.received_at or now()):
@@ -341,7 +354,7 @@ def _reject(message: Message, reason: Reason, definition: CompiledDefinition, *f
     return Rejected(message=message, reason=reason, violations=findings, candidates=(definition.xid,))
 
 
-# ``relatedvia`` of the drafts -> the property it means here, and the property of the related message with that value.
+# Value of ``relatedvia`` -> the property of this message, and the property of the related message with the same value.
 _CORRELATION_FIELDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "AMQP/1.0": {
         "properties.correlationid": ("properties.correlation-id", "properties.message-id"),
@@ -357,10 +370,11 @@ _CORRELATION_SECTIONS: Final[Mapping[str, tuple[str, str, str]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correlation:
-    """The relation of a message to another one.
+    """The relation of a message to another message.
 
-    The other one is of the definition ``related`` (an xid) and has ``key`` as its ``field``: an attribute of the event,
-    or a property by name. ``relation`` is ``reply``, ``followup``, ``end``, ``report``, another word, or ``""``.
+    The other message has the definition ``related`` (an xid), and ``key`` as the value of its ``field``, which is an
+    attribute of an event or a property. ``relation`` is ``reply``, ``followup``, ``end``, ``report``, another word, or
+    ``""``.
     """
 
     key: str
@@ -370,7 +384,7 @@ class Correlation:
 
 
 def correlate(accepted: Accepted) -> Correlation | None:
-    """Return the related message of an accepted one, or ``None`` without a relation or key."""
+    """Return the relation of an accepted message to another message, or ``None`` if it has no relation or key."""
     definition = accepted.definition.definition
     related, via = definition.get("relatedto"), definition.get("relatedvia")
     if not isinstance(related, str) or not isinstance(via, str):
@@ -388,7 +402,7 @@ def correlate(accepted: Accepted) -> Correlation | None:
 
 
 def _find_fields(accepted: Accepted, via: str) -> tuple[Mapping[str, Any], str, str]:
-    """Return the values to look in, the name to look for, and the name in the related message."""
+    """Return the values of the message, the name of the value that is the key, and its name in the related message."""
     if accepted.event is not None:
         return accepted.event.attributes, via, "id"
     protocol = accepted.message.protocol

@@ -1,8 +1,8 @@
-"""What payloads are said to be: content types (F-14, F-33, K-20), encodings, and prefixes on the wire.
+"""Handle content types (F-14, F-33, K-20), content encodings, and wire prefixes of payloads.
 
-Confluent's serializers put a prefix before a payload: a zero byte and the number of the schema that wrote it, which a
-label of that schema's Version holds; or they send its guid in a header. Nothing in a message says that there is a
-prefix, so that a policy has to (``wire_prefix``).
+Confluent's serializers put a prefix before a payload: a zero byte and the number of the schema that wrote it. The
+Version of that schema has the number as a label. Serializers may also send the schema's guid in a header. A message
+does not show whether it has a prefix, so the policy says it (``wire_prefix``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ IMPLIED: Final = {
     "avro": "application/avro",
     "protobuf": "application/protobuf",
 }
-# Those that have an encoding in JSON beside their own, which the content type alone says.
+# Formats with JSON as an additional encoding. The content type of a message shows which encoding it has.
 _ALSO_IN_JSON: Final = ("application/json", "application/avro", "application/protobuf")
 _ALIASES: Final = {
     "application/xml": frozenset({"text/xml"}),
@@ -45,12 +45,12 @@ _MAX_CACHED_CHARS: Final = 256
 
 
 def implied_content_type(format: str) -> str:
-    """The content type of payloads of a schema format, ``""`` if none is known (F-33)."""
+    """Return the content type of payloads with a schema of ``format``, or ``""`` if it is unknown (F-33)."""
     return IMPLIED.get(format.partition("/")[0].strip().lower(), "")
 
 
 def _cache_comparison(compare: Callable[[str, str], bool]) -> Callable[[str, str], bool]:
-    """Return ``compare``, with a cache, but not for texts longer than usual: a client may send any."""
+    """Return ``compare`` with a cache. Very long texts are not cached, because clients may send any number of them."""
     cached_compare = lru_cache(maxsize=4096)(compare)
 
     @wraps(compare)
@@ -117,7 +117,7 @@ _UTF_8: Final = 1
 
 
 class Unreadable(Exception):
-    """A body that is not what it is said to be; ``reason`` and ``finding`` say why."""
+    """The error for a body that cannot be decoded as its metadata says. ``reason`` and ``finding`` explain it."""
 
     def __init__(self, reason: Reason, message: str, rule: str = "content_encoding") -> None:
         self.reason = reason
@@ -126,7 +126,7 @@ class Unreadable(Exception):
 
 
 def unpack_message(message: Message) -> Message:
-    """Return the message with its content encoding undone. Raises ``Unreadable``."""
+    """Return the message with its body decoded from its content encoding. Raises ``Unreadable``."""
     if not message.body or not _list_encodings(message.content_encoding):
         return message
     body = unpack_body(message.content_encoding, message.body, MAX_DECOMPRESSED)
@@ -134,18 +134,18 @@ def unpack_message(message: Message) -> Message:
 
 
 def unpack_body(content_encoding: str, body: bytes, limit: int) -> bytes:
-    """Return ``body`` with its content encoding undone, ``limit`` bytes at most. Raises ``Unreadable``."""
+    """Return ``body`` decoded from its content encoding. Raises ``Unreadable``, also for more than ``limit`` bytes."""
     names = _list_encodings(content_encoding) if body else []
     if len(names) > _MAX_LAYERS:
         raise Unreadable(Reason.UNSUPPORTED_FORMAT, f"packed {len(names)} times over; at most {_MAX_LAYERS} are undone")
-    # The encoding named last was applied last, and comes off first (RFC 9110 8.4).
+    # The encoding named last was applied last, so it is decoded first (RFC 9110 8.4).
     for name in reversed(names):
         body = unpack(name, body, limit)
     return body
 
 
 def pack_message(message: Message) -> Message:
-    """Return the message with its plain body encoded as its content encoding says. Raises ``Unreadable``."""
+    """Return the message with its plain body encoded by its content encoding. Raises ``Unreadable``."""
     body = message.body
     for name in _list_encodings(message.content_encoding) if body else ():
         writer = _WRITERS.get(name)
@@ -162,7 +162,7 @@ def _list_encodings(text: str) -> list[str]:
 
 
 def check_text(message: Message) -> None:
-    """Raise ``Unreadable`` for a body that its ``TEXT_INDICATOR`` (MQTT 5) says is UTF-8, and is not."""
+    """Raise ``Unreadable`` if ``TEXT_INDICATOR`` (MQTT 5) marks the body as UTF-8, and it is not UTF-8."""
     if message.sections[TEXT_INDICATOR] == _UTF_8:
         try:
             (message.body or b"").decode()
@@ -172,7 +172,7 @@ def check_text(message: Message) -> None:
 
 
 def unpack(encoding: str, body: bytes, limit: int) -> bytes:
-    """``body`` with one encoding undone, ``limit`` bytes at most. Raises ``Unreadable``."""
+    """Return ``body`` decoded from one ``encoding``. Raises ``Unreadable``, also for more than ``limit`` bytes."""
     reader = _READERS.get(encoding)
     if reader is None:
         text = f"no decoder for content encoding {encoding[:50]!r}; there are: {', '.join(_READERS)}"
@@ -187,10 +187,10 @@ def unpack(encoding: str, body: bytes, limit: int) -> bytes:
 
 
 def _inflate(window: int, body: bytes, limit: int) -> bytes:
-    """Inflate all members of a zlib or gzip stream, up to one byte more than ``limit``.
+    """Inflate all members of a zlib or gzip stream, up to one byte more than ``limit``. ``window`` is zlib's ``wbits``.
 
-    zlib hands back its surplus input after each member, so it gets little at a time: there may be millions of empty
-    members.
+    After each member zlib copies its remaining input. So it gets small pieces, because there may be millions of empty
+    members. Raises ``EOFError`` if the stream ends early.
     """
     inflated, place = bytearray(), 0
     stream = zlib.decompressobj(window)
@@ -225,16 +225,16 @@ _READERS: Final[dict[str, Callable[[bytes, int], bytes]]] = {
     "zstd": partial(_decompress_by_arrow, "zstd"),
 }
 
-_gzip: Final = partial(gzip.compress, mtime=0)  # the same bytes whenever it is done
+_gzip: Final = partial(gzip.compress, mtime=0)  # without a time, so that equal input gives equal bytes
 _WRITERS: Final[dict[str, Callable[[bytes], bytes]]] = {"gzip": _gzip, "x-gzip": _gzip, "deflate": zlib.compress}
 
 
-# Label of a schema Version: the number that a schema registry of Confluent's kind gave it.
+# The label of a schema Version with the number that a registry with Confluent's API gave it.
 NUMBER_LABEL: Final = "confluent.id"
 SCHEMA_HEADER: Final = "__value_schema_id"
-"""The header of Kafka records that tells the schema of the value instead of a prefix."""
+"""The header of Kafka records that names the schema of the value instead of a prefix."""
 KEY_SCHEMA_HEADER: Final = "__key_schema_id"
-"""The same for the key."""
+"""The header of Kafka records that names the schema of the key instead of a prefix."""
 _NUMBERED: Final = 0
 _UNIQUE: Final = 1
 _PREFIX_BYTES: Final = 5
@@ -243,10 +243,10 @@ _MAX_INDICES: Final = 64
 
 
 class WriterSchema(NamedTuple):
-    """The schema that wrote a payload, by its number or guid, and the bare payload.
+    """The number or guid of the schema that wrote a payload, and the payload without prefix.
 
-    ``indices`` lead to the message type in a schema of Protobuf: its place among those of the document, then among
-    those in that type.
+    ``indices`` are the path to the message type in a Protobuf schema: the index of a type in the document, then the
+    index of a type nested in it, and so on.
     """
 
     id: int | str
@@ -255,7 +255,7 @@ class WriterSchema(NamedTuple):
 
 
 def reference_of_number(resource: str, number: int | str) -> str:
-    """Return the reference by which the Version of a schema with that label or guid is looked up."""
+    """Return the reference for looking up the Version of the schema ``resource`` with this number or guid."""
     return f"{resource}?{NUMBER_LABEL}={number}"
 
 
@@ -277,7 +277,10 @@ def read_writer_schema(message: Message, payload: bytes, format: str) -> WriterS
 
 
 def schema_id(message: Message, payload: bytes) -> int | str:
-    """The number or guid of the schema that wrote a ``payload``, whatever follows. Raises ``ValueError``."""
+    """Return the number or guid of the schema that wrote ``payload``, without checking what follows it.
+
+    Raises ``ValueError`` if the message does not name a schema.
+    """
     header = _find_schema_header(message)
     return read_schema_id(payload if header is None else header, "")[0].id
 
@@ -291,7 +294,7 @@ def _find_schema_header(message: Message) -> bytes | None:
 def read_schema_id(data: bytes, format: str) -> tuple[WriterSchema, bytes]:
     """Read a schema id at the beginning of ``data``, and return it with the remaining bytes. Raises ``ValueError``.
 
-    Only Protobuf has several message types in one schema, and so names the type.
+    If ``format`` is Protobuf, the id is followed by the indices of the message type.
     """
     kind = data[0] if data else -1
     identifier: int | str
@@ -308,7 +311,10 @@ def read_schema_id(data: bytes, format: str) -> tuple[WriterSchema, bytes]:
 
 
 def _read_indices(data: bytes, place: int) -> tuple[tuple[int, ...], int]:
-    """The indices, and the place behind them: how many there are, then each; a single zero stands for one of zero."""
+    """Read the indices of a message type at ``place``, and return them with the position after them.
+
+    The number of indices comes first. The number 0 stands for the single index 0.
+    """
     count, place = _read_varint(data, place)
     if not 0 <= count <= _MAX_INDICES:
         raise ValueError(f"a path of {count} indices leads to no message type")
@@ -320,7 +326,7 @@ def _read_indices(data: bytes, place: int) -> tuple[tuple[int, ...], int]:
 
 
 def _read_varint(payload: bytes, place: int) -> tuple[int, int]:
-    """Return a zigzag varint, and the place behind it."""
+    """Read a zigzag varint at ``place``, and return it with the position after it. Raises ``ValueError``."""
     value = 0
     for index, byte in enumerate(payload[place : place + _PREFIX_BYTES]):
         value |= (byte & 0x7F) << 7 * index

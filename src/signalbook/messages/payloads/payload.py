@@ -1,4 +1,4 @@
-"""Payloads: decoded and held to a schema (K-39 to K-43)."""
+"""Decode payloads, check them with schemas, and encode them (K-39 to K-43)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ UNSET: Final = msgspec.UNSET
 class PayloadResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of checking a payload: the decoded data, or the reason why there is none.
 
-    ``data`` is ``UNSET`` if there is no schema to decode it by. With a ``reason`` it is the value that violates the
-    schema, if it could be decoded at all. ``bare`` is the payload without its wire prefix, if it had one.
+    ``data`` is ``UNSET`` if there is no schema. If ``reason`` is set, ``data`` is the value that violates the schema,
+    or ``UNSET`` if the payload could not be decoded. ``bare`` is the payload without its wire prefix, or None.
     """
 
     data: JSON = UNSET
@@ -48,7 +48,10 @@ _MISSING: Final = PayloadResult(
 
 
 class Payload:
-    """The payload of one message, decoded from JSON at most once however many definitions look at it."""
+    """The payload of one message. It is decoded from JSON at most once, even if several definitions check it.
+
+    ``value`` is the decoded payload, or ``UNSET``.
+    """
 
     __slots__ = ("_broken", "_event", "_message", "_repeated", "value")
 
@@ -60,7 +63,7 @@ class Payload:
         self._repeated = None if event is None else event.repeated
 
     def decode_json(self) -> None:
-        """Put the decoded payload into ``value``, if it is JSON by its content type and its text."""
+        """Decode the payload into ``value`` if its content type allows JSON and its text is valid JSON."""
         if self.value is not UNSET or not self.content_type_allows_json():
             return
         body = self.body()
@@ -78,11 +81,11 @@ class Payload:
         return not content_type or is_json(content_type)
 
     def content_type(self) -> str:
-        """The content type the message states for the payload, or ``""``."""
+        """Return the content type that the message states for the payload, or ``""``."""
         return self._message.content_type if self._event is None else self._event.content_type
 
     def body(self) -> bytes | None:
-        """The payload's bytes."""
+        """Return the bytes of the payload, or None if there is no payload."""
         return self._message.body if self._event is None else self._event.payload()
 
     def check(self, definition: CompiledDefinition) -> PayloadResult:
@@ -98,9 +101,9 @@ class Payload:
         return msgspec.structs.replace(result, findings=(*result.findings, finding))
 
     def violates(self, definition: CompiledDefinition) -> bool:
-        """Return True if the part decoded so far certainly violates the definition's schema.
+        """Return True if the payload has been decoded and certainly violates the definition's schema.
 
-        ``check`` tells in what.
+        ``check`` returns the violations.
         """
         if self.value is UNSET or self._is_prefixed(definition):
             return False
@@ -109,7 +112,7 @@ class Payload:
         return schema is not None and is_judging(schema) and not schema.allows(self.value)
 
     def _is_prefixed(self, definition: CompiledDefinition) -> bool:
-        # Data inside of a JSON event has been decoded with it, and so had no prefix.
+        # Data in a JSON event was decoded together with the event, so it has no prefix.
         return definition.policy.wire_prefix != "none" and (self._event is None or self._event.value is UNSET)
 
     def _find_schema_use(self, definition: CompiledDefinition) -> SchemaUse:
@@ -122,16 +125,16 @@ class Payload:
         use = self._find_schema_use(definition)
         if use.schema is None:
             return _explain_no_schema(use)
-        # The event format has decoded it already, or an earlier definition has.
+        # The value has already been decoded, with the event or for an earlier definition.
         if use.of_values and self.value is not UNSET:
             return self._check_value(use.schema)
-        # Decoded for an earlier definition and found broken: it does not become JSON for this one.
+        # Decoding failed for an earlier definition, so it would fail again.
         if use.of_values and self._broken is not None:
             return self._broken
         return self._check_body(definition, use.schema, self.body())
 
     def _check_prefixed(self, definition: CompiledDefinition) -> PayloadResult:
-        """Check the payload by the schema whose number precedes it."""
+        """Check the payload by the schema that its wire prefix or header names."""
         use, body = definition.schema_use, self.body()
         if use.schema is None:
             return _explain_no_schema(use)
@@ -153,7 +156,7 @@ class Payload:
         return msgspec.structs.replace(result, bare=written.payload)
 
     def is_written_for(self, definition: CompiledDefinition) -> bool:
-        """Return True if a wire prefix names a schema of the definition, or none is required."""
+        """Return True if the wire prefix names a schema of ``definition``, or the prefix cannot rule it out."""
         schema, body = definition.schema_use.schema, self.body()
         if not self._is_prefixed(definition) or schema is None or body is None:
             return True
@@ -180,7 +183,7 @@ class Payload:
             reader = schema.tolerant
         content_type = self.content_type() or definition.payload_type
         result = _decode(schema, reader, body, content_type)
-        if self.value is UNSET:  # else it was looked at when it was decoded
+        if self.value is UNSET:  # otherwise names were checked when it was decoded
             as_json = is_json(content_type) or isinstance(schema, JsonValues)
             self._repeated = _find_repeated_by_schema(schema, body, result) if as_json else None
         return result
@@ -199,7 +202,7 @@ def _decode(schema: Schema, reader: Schema, body: bytes, content_type: str) -> P
 
 
 def _find_repeated_by_schema(schema: Schema, body: bytes, result: PayloadResult) -> str | None:
-    """Return a name that comes twice in a JSON payload that was read, whether it conforms or not."""
+    """Return a name that an object in a decoded JSON payload has twice, or None. The payload need not conform."""
     if result.reason is None and isinstance(schema, JsonValues):
         return _find_repeated(body, result.data)
     return (
@@ -216,10 +219,11 @@ def _explain_no_schema(use: SchemaUse) -> PayloadResult:
 
 
 def encode_payload(use: SchemaUse, value: JSON, content_type: str) -> bytes | None:
-    """The payload: ``value`` written by the schema, or the ``bytes`` it is, if they conform; ``UNSET`` is no payload.
+    """Return ``value`` encoded by a schema, or None if ``value`` is ``UNSET`` and there is no schema.
 
-    ``value`` is as ``Schema.decode`` gives it, XML also as its text. Without a schema it is JSON, or text where the
-    content type says so. Raises ``PayloadError`` for a value that does not conform, or that nothing writes.
+    ``value`` has the form that ``Schema.decode`` returns; XML may also be text. ``bytes`` are checked and returned as
+    they are. Without a schema, ``value`` is encoded as JSON, or as text if ``content_type`` says so. Raises
+    ``PayloadError`` for a value that does not conform or cannot be encoded.
     """
     if use.reason is not None:
         raise _make_payload_error(use.reason.value, f"the schema cannot be used: {'; '.join(map(str, use.findings))}")
@@ -234,7 +238,7 @@ def encode_payload(use: SchemaUse, value: JSON, content_type: str) -> bytes | No
 
 
 def _encode_opaque(value: JSON, content_type: str) -> bytes:
-    """A value that no schema says how to write."""
+    """Return ``value`` encoded without a schema. Raises ``PayloadError`` if ``content_type`` is not supported."""
     if isinstance(value, bytes):
         return value
     if not content_type or is_json(content_type):

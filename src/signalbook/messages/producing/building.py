@@ -1,4 +1,4 @@
-"""Messages of definitions: constants set, templates expanded, the rest as given (K-50)."""
+"""Build messages from definitions: set constants, expand templates, and add given values (K-50)."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ from signalbook.messages.producing.values import (
 from signalbook.uris import is_uri
 from signalbook.values import JSON, Finding, format_timestamp, now
 
-# Values that ``build`` finds by itself where a definition leaves them open.
+# Attributes for which ``build`` finds a value if the definition leaves them open.
 _GENERATED: Final = frozenset({"id", "type", "time", "datacontenttype"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Param:
-    """An input: a placeholder (``source`` is ``template``), or a property whose value the definition leaves open.
+    """An input for building a message.
 
-    ``name`` is its key in ``context`` or ``overrides`` of ``build``; ``type`` is one of F-24, and ``paths``
-    are the properties of the definition that it is for.
+    It is a placeholder (``source`` is ``template``), or a property whose value the definition leaves open. ``name`` is
+    its key in ``context`` or ``overrides`` of ``build``, ``type`` is a property type (F-24), and ``paths`` are the
+    properties of the definition that use it.
     """
 
     name: str
@@ -78,7 +79,7 @@ def declare_properties(definition: CompiledDefinition) -> list[Property]:
 
 
 def is_open(declared: Property) -> bool:
-    """Return True if a definition leaves a value open. An xid as ``dataschema`` leaves the host open."""
+    """Return True if the definition does not fix the value. A ``dataschema`` that is an xid leaves the host open."""
     return declared.value is None or is_schema_xid(declared)
 
 
@@ -94,7 +95,7 @@ def _add(placeholders: dict[str, Param], name: str, declared: Property) -> None:
 
 
 class OutboundError(SignalbookError):
-    """A message that its definition, or the endpoint it is for, does not allow; ``findings`` says all that is wrong."""
+    """The error for a message that its definition or endpoint does not allow. ``findings`` are all its problems."""
 
     def __init__(self, xid: str, findings: Iterable[Finding]) -> None:
         self.xid = xid
@@ -103,11 +104,11 @@ class OutboundError(SignalbookError):
 
 
 class Outbound(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of ``definition``.
+    """A message that was built from ``definition`` and can be sent.
 
-    ``context`` has the values of all its placeholders, ``event`` is there if its envelope is CloudEvents, ``options``
-    are the values of its protocol's properties by name, as ``Binding.carrying`` takes them. ``body`` is the payload,
-    written by the schema, ``content_type`` its type.
+    ``context`` has the values of the placeholders. ``event`` is None if the envelope is not CloudEvents. ``options``
+    are the values of protocol properties by name, as ``Binding.carrying`` takes them. ``body`` is the encoded payload,
+    and ``content_type`` its content type.
     """
 
     definition: CompiledDefinition
@@ -123,7 +124,7 @@ _HEAD: Final = ("specversion", "id", "source", "type")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """The environment in which messages are made: the time, and unique ids."""
+    """The sources of the current time and of unique ids for messages. Tests replace them."""
 
     clock: Callable[[], datetime] = now
     new_id: Callable[[], str] = lambda: str(uuid4())
@@ -141,20 +142,20 @@ def build(
     surroundings: Surroundings = HERE,
     is_draft: bool = False,
 ) -> Outbound:
-    """A message of ``definition`` with ``context`` for its placeholders and ``data`` as its payload.
+    """Build a message of ``definition`` with ``context`` as the values of placeholders and ``data`` as the payload.
 
-    ``overrides`` give values that the definition leaves open, by the name of the attribute (``subject``) or the path of
-    the property (``protocoloptions.headers.X-Kind``), and such as it does not declare; ``None`` leaves out what may be.
-    A constant may not be given another value. Where nothing else is said, the id of an event is a new one, its type the
-    message's id, its time now, if the definition has a time. ``data`` is what ``encode_payload`` takes.
+    ``overrides`` are values of properties that the definition leaves open or does not declare. Their keys are names of
+    attributes (``subject``) or paths of properties (``protocoloptions.headers.X-Kind``). ``None`` leaves out an
+    optional property. A constant cannot be overridden. By default an event gets a new id, the message's id as its type,
+    and the current time if the definition declares ``time``. ``data`` has the form that ``encode_payload`` takes.
 
-    The payload of a draft is not held to the schema, and so can only be JSON or text.
+    If ``is_draft`` is True, the payload is not checked by the schema, and can only be JSON or text.
 
-    Raises ``OutboundError`` with everything that is wrong.
+    Raises ``OutboundError`` with all findings.
     """
     properties = declare_properties(definition)
     overrides_by_path, findings = by_path(properties, overrides or {}, definition)
-    # After ``by_path``, which refuses what the message cannot have: the rest may be sent though nobody declared it.
+    # ``by_path`` has refused properties that the message cannot have. Other undeclared properties may be sent.
     properties += declare_undeclared(properties, overrides_by_path)
     valuation = Valuation(context or {}, partial(_find_default, definition, surroundings))
     values = valuation.of_all(properties, overrides_by_path)
@@ -166,7 +167,7 @@ def build(
     content_type = "" if body is None else content_type
     if definition.is_event:
         attributes |= {"datacontenttype": content_type} if content_type else {}
-        # Only if all else is well: a missing value would be reported a second time as an invalid attribute.
+        # Check attributes only if there are no findings yet. Otherwise a missing value would be reported twice.
         findings = findings or find_invalid_attributes(attributes)
     if findings:
         raise OutboundError(definition.xid, findings)
@@ -181,7 +182,7 @@ def build(
 
 
 def _find_default(definition: CompiledDefinition, surroundings: Surroundings, entry: Property) -> Any:
-    """Return the value of a property that neither its definition nor anybody gives one."""
+    """Return the default value of a property for which no value was declared or given, or None."""
     match entry.path.removeprefix(ENVELOPE):
         case "id":
             return surroundings.new_id()
@@ -197,7 +198,7 @@ def _find_default(definition: CompiledDefinition, surroundings: Surroundings, en
 
 
 def _find_schema_uri(definition: CompiledDefinition) -> str | None:
-    """Return the URI of the schema, if it is one that events may name (F-32)."""
+    """Return the URI of the schema if it is absolute, so that events may name it, or None (F-32)."""
     uri = definition.definition.get("dataschemauri")
     return uri if isinstance(uri, str) and is_uri(uri) else None
 
@@ -208,7 +209,7 @@ def _build_attributes(
     definition: CompiledDefinition,
     surroundings: Surroundings,
 ) -> dict[str, Attribute]:
-    """Return the context attributes of the event, as far as they could be found; those that every event has first."""
+    """Return the context attributes for which there are values, beginning with the required ones."""
     values: dict[str, Attribute] = {
         entry.path.removeprefix(ENVELOPE): _convert_attribute(entry.type, values_by_path[entry.path])
         for entry in properties
@@ -244,7 +245,7 @@ def _choose_content_type(
 
 
 def _write_payload(use: SchemaUse, data: JSON, content_type: str) -> tuple[bytes | None, list[Finding]]:
-    """Return the payload, and what is wrong with it; paths begin with ``data``."""
+    """Return the encoded payload, or None, and the findings about it. Their paths begin with ``data``."""
     try:
         return encode_payload(use, data, content_type), []
     except PayloadError as error:
@@ -253,7 +254,7 @@ def _write_payload(use: SchemaUse, data: JSON, content_type: str) -> tuple[bytes
 
 
 def _report_unused(valuation: Valuation, properties: Iterable[Property]) -> Iterator[Finding]:
-    """Names in the context that no value has in it, so that nobody would read them."""
+    """Yield a finding for each name in the context that no value of the message uses."""
     names = {name for entry in properties if (template := entry.template()) for name in template.names}
     for name in valuation.unused():
         if name in names:

@@ -1,4 +1,4 @@
-"""From a message to what an endpoint's protocol carries: content mode, event format, place (K-53)."""
+"""Convert a built message to a message of an endpoint's protocol: content mode, event format, address (K-53)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from signalbook.messages.producing.values import (
 from signalbook.values import JSON, Finding, JSONObject
 
 _NO_ENDPOINT: Final[Mapping[str, JSON]] = {}
-# An endpoint's options that say something of each message, by the names that definitions have for them (H-16 to H-20).
+# Options of an endpoint that apply to each message -> the names of these options in definitions (H-16 to H-20).
 _SAME: Final[Mapping[str, Mapping[str, str]]] = {
     "HTTP": {"method": "method", "headers": "headers", "query": "query"},
     "KAFKA": {"topic": "topic", "key": "key", "partition": "partition", "headers": "headers"},
@@ -43,13 +43,13 @@ _PLACES: Final = {"KAFKA": "topic", "MQTT/3.1.1": "topic_name", "MQTT/5.0": "top
 def bind(
     outbound: Outbound, endpoint: Mapping[str, JSON] | None = None, context: Mapping[str, str] | None = None
 ) -> Message:
-    """The message as the protocol of its definition, or of ``endpoint``, carries it; without either a line of a file.
+    """Return the message for the protocol of its definition or ``endpoint``; without a protocol, for a line of a file.
 
-    What the endpoint says of content mode, event format, topic, subject, path, key and headers counts where the
-    definition says nothing. ``context`` is for placeholders of the endpoint that the message does not have (H-14). An
-    event goes in binary mode where nobody says otherwise and the protocol has it.
+    The endpoint's options (content mode, event format, topic, key, headers and so on) apply where the definition has
+    none. ``context`` has values for placeholders of the endpoint that the message does not have (H-14). By default an
+    event is sent in binary mode if the protocol supports it.
 
-    Raises ``OutboundError`` with what is wrong, also where the endpoint does not take such messages (H-6, H-8).
+    Raises ``OutboundError`` with the findings, also if the endpoint does not accept such messages (H-6, H-8).
     """
     endpoint = _NO_ENDPOINT if endpoint is None else endpoint
     definition, xid = outbound.definition, outbound.definition.xid
@@ -160,7 +160,7 @@ def _choose_mode(
 
 
 def _find_envelope_option(outbound: Outbound, endpoint: Mapping[str, JSON], name: str) -> str:
-    """Return an envelope option: the definition's, else the endpoint's, ``""`` for none."""
+    """Return an envelope option of the definition or, if it has none, of the endpoint, or ``""``."""
     for source in (outbound.definition.definition, endpoint):
         options = source.get("envelopeoptions")
         if isinstance(options, dict) and options.get(name):
@@ -173,7 +173,7 @@ def _make_error(xid: str, path: str, rule: str, message: str) -> OutboundError:
 
 
 def carry(binding: Binding, message: Message, values: Mapping[str, Any], xid: str) -> Message:
-    """The message with these values, its body encoded as they say. Raises ``OutboundError``."""
+    """Add property ``values`` to the message, and encode its body by its content encoding. Raises ``OutboundError``."""
     try:
         return pack_message(binding.carrying(message, values))
     except Uncarriable as error:
@@ -188,11 +188,11 @@ def from_cloudevent(
     context: Mapping[str, str] | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> Message:
-    """The message of the definition's protocol, itself no event, that stands for ``event``: ``to_cloudevent`` reversed.
+    """Convert ``event`` to a native message of the definition's protocol. This reverses ``to_cloudevent``.
 
-    ``context`` is for placeholders of the protocol's options that are in no attribute of the event, ``overrides`` as
-    for ``build``. The payload stays as it is. Raises ``OutboundError``, also for an event that is not of the
-    definition.
+    ``context`` has values for placeholders of protocol options that no attribute of the event contains. ``overrides``
+    are those of ``build``. The payload is not changed. Raises ``OutboundError``, also for an event that does not
+    conform to the definition.
     """
     binding = find_binding(definition.protocol) if definition.protocol else None
     if binding is None:

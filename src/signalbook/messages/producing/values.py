@@ -1,4 +1,4 @@
-"""Values for declared properties: given ones, expanded templates, constants (K-18, K-19, K-50)."""
+"""Find the values of declared properties: given values, expanded templates, and constants (K-18, K-19, K-50)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Context,
 from signalbook.messages.uritemplates import Template, TemplateError
 from signalbook.values import Finding, parse_timestamp
 
-# From a property without value to the one it has all the same, or None.
+# Returns the default value of a property without a declared value, or None.
 Default = Callable[[Property], Any]
 
 
 class Valuation:
-    """Finds a value for each property, collecting what is wrong; ``context`` grows by what given values capture."""
+    """Finds a value for each property, and collects findings.
+
+    ``context`` has the values of placeholders. Values that templates capture from given values are added to it.
+    """
 
     def __init__(self, context: Mapping[str, str], default: Default) -> None:
         self.findings: list[Finding] = []
@@ -33,11 +36,14 @@ class Valuation:
                 self.report(f"{{{name}}}", "context", f"{name} must be text, and not empty; it is {value!r}")
 
     def report(self, path: str, rule: str, message: str) -> None:
-        """Note what is wrong."""
+        """Add a finding."""
         self.findings.append(Finding(path=path, rule=rule, message=message))
 
     def of_all(self, properties: Iterable[Property], overrides: Mapping[str, Any]) -> dict[str, Any]:
-        """The values by path of the property; ``overrides`` ones too. Properties that need none may have none."""
+        """Return the values of ``properties`` by path. ``overrides`` are given values by path.
+
+        Optional properties without a value are left out.
+        """
         declared = list(properties)
         checked = {
             entry.path: self._check_given(entry, overrides[entry.path]) for entry in declared if entry.path in overrides
@@ -52,11 +58,11 @@ class Valuation:
         return values
 
     def unused(self) -> list[str]:
-        """Names in the context that are in no value."""
+        """Return the names in the context that no value uses."""
         return [name for name in self.context if name not in self._used]
 
     def _check_given(self, entry: Property, value: Any) -> Any:
-        """A value that was given, held to what the property declares."""
+        """Return a given value if it conforms to the property, or else report a finding and return None."""
         template = entry.template()
         self._used.update(template.names if template else ())
         captured: Context = dict(self.context)
@@ -71,12 +77,12 @@ class Valuation:
             advice = "; the definition says so: leave it out" if constant else ""
             self.report(entry.path, "constant" if constant else finding.rule, f"{finding.message}{advice}")
             return None
-        # Only once the value is known to be right: others must not be expanded with what a wrong one captured.
+        # Add captured values only if the value is valid, so that an invalid one does not affect other templates.
         self.context.update(captured)
         return value
 
     def _find_value(self, entry: Property) -> Any:
-        """Return the value that the definition has for a property."""
+        """Return the value of a property from its template, its constant or its default, or None."""
         template = entry.template()
         if template is not None:
             return self._expand(entry, template)
@@ -102,7 +108,7 @@ class Valuation:
         except TemplateError as error:
             self.report(entry.path, "context", str(error))
             return None
-        # Expanded and read back: values with the separator in them would come out as other values at the consumer.
+        # Match the expanded text again: a value that contains the separator would be read as another value.
         read = template.match(text)
         if read != expected:
             result = "as nothing of the kind" if read is None else f"as {read}"
@@ -114,7 +120,7 @@ class Valuation:
 
 
 def merge_context(context: Context, more: Mapping[str, str]) -> Iterator[Finding]:
-    """Add ``more`` to ``context``; yields those names that have another value there (F-27)."""
+    """Add ``more`` to ``context``, and yield a finding for each name that has another value there (F-27)."""
     for name, value in more.items():
         if context.setdefault(name, value) != value:
             text = f"{{{name}}} stands for {context[name]!r} already, and {value!r} is given"
@@ -122,13 +128,13 @@ def merge_context(context: Context, more: Mapping[str, str]) -> Iterator[Finding
 
 
 def native(type: str, value: Any) -> Any:
-    """A valid value of a property as Python has it, for a protocol whose values have types."""
+    """Return a valid value of a property as the Python type for ``type``, for protocols with typed values."""
     convert = _NATIVE.get(type)
     return convert(value) if convert is not None and isinstance(value, str) else value
 
 
 def simple(type: str, value: Any) -> Any:
-    """A valid value of a property: whole numbers and booleans as such, all else as it is."""
+    """Return a valid value of a property, converted to ``int`` or ``bool`` if ``type`` is an integer or boolean."""
     return native(type, value) if type in ("integer", "boolean", "ulong") else value
 
 
@@ -166,7 +172,7 @@ OPTIONS: Final = "protocoloptions."
 
 
 def is_schema_xid(declared: Property) -> bool:
-    """Return True if the value is the xid of a schema, and not yet a URI."""
+    """Return True if the property is ``dataschema`` and its value is an xid instead of a URI."""
     return declared.path == "envelopemetadata.dataschema" and str(declared.value or "").startswith("/")
 
 
@@ -178,9 +184,9 @@ def shorten_name(declared: Property) -> str:
 def by_path(
     properties: Iterable[Property], overrides: Mapping[str, Any], definition: CompiledDefinition
 ) -> tuple[dict[str, Any], list[Finding]]:
-    """Overrides by the path of their property, and what names none.
+    """Return ``overrides`` by the path of their property, and findings for names that the message cannot have.
 
-    A name without a path is that of an attribute. Attributes and options that are not declared have a path, too.
+    A name that is not a path is the name of an attribute. Attributes and options need not be declared.
     """
     declared = list(properties)
     paths = {entry.path: entry.path for entry in declared}
@@ -199,7 +205,7 @@ def by_path(
 
 
 def declare_undeclared(properties: Iterable[Property], overrides: Mapping[str, Any]) -> list[Property]:
-    """Properties that are given and not declared: other attributes of an event, other headers."""
+    """Return properties for ``overrides`` that are not declared, such as additional attributes or headers."""
     declared = {entry.path for entry in properties}
     return [Property(name=path.partition(".")[2], path=path, type="any") for path in overrides if path not in declared]
 
@@ -207,7 +213,7 @@ def declare_undeclared(properties: Iterable[Property], overrides: Mapping[str, A
 def build_option_values(
     properties: Iterable[Property], values_by_path: Mapping[str, Any], protocol: str
 ) -> dict[str, Any]:
-    """Values of the protocol's properties by name, as its binding takes them; only AMQP has values of many types."""
+    """Return the values of protocol properties by name, as the binding takes them. Only AMQP has typed values."""
     convert = native if protocol == "AMQP/1.0" else simple
     return {
         entry.path.removeprefix(OPTIONS): convert(entry.type, values_by_path[entry.path])

@@ -1,8 +1,8 @@
-"""``pipeline backfill``: what landed beside its columns moves into those that its definition declares by now.
+"""``pipeline backfill``: move values from the column ``_rescue`` to the columns that their definitions declare now.
 
-Files with such rows are written anew and replace the old ones, as in a compaction: one entry of the journal for each
-table, which whatever works on the output next completes or withdraws. Rows without gain stay in the files they are in.
-A second backfill finds nothing to do. One row group is in memory at a time.
+Files with such rows are written again and replace the old files, as in a compaction. Each table has one entry in the
+journal. If a backfill is killed, the next command that writes to the output completes or withdraws that entry. Files
+without such rows stay unchanged. A second backfill finds nothing to do. One row group is in memory at a time.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ from signalbook.values import JSONObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backfill:
-    """The backfill of one table.
+    """The result of the backfill of one table.
 
-    ``filled`` rows gained values in columns, in so many ``files``. ``unfit`` rows have members that are now declared,
-    and do not conform. ``refused`` are columns that the table has with another type.
+    ``filled`` is the number of rows that gained values, ``files`` that of the files rewritten for them. ``unfit`` is
+    the number of rows whose rescued members do not conform to their new declaration. ``refused`` are the columns that
+    the table already has with another type.
     """
 
     table: TableName
@@ -57,7 +58,7 @@ class Backfill:
     refused: tuple[str, ...] = ()
 
     def to_json(self) -> JSONObject:
-        """The object that ``pipeline backfill --json`` prints."""
+        """Return the object that ``pipeline backfill --json`` prints for this table."""
         return {
             "table": str(self.table),
             "definition": find_definition(self.table),
@@ -79,11 +80,12 @@ def backfill(
     notify: Callable[[str], None] = lambda _: None,
     subjects: Strategy = "",
 ) -> list[Backfill]:
-    """Fill columns of landed tables, those of ``definitions`` (xids) or all, from what they have in ``_rescue``.
+    """Fill columns of the tables of ``definitions`` (xids), or of all tables, with values from ``_rescue``.
 
-    By the definitions that ``registry`` has now, as ``pipeline.run`` reads them, with ``subjects``; ``notify`` is
-    called with doubts about them. Returns what was done to each table with something to fill. Raises ``PipelineError``;
-    every table is as it was or filled then, and whatever works on the output next completes the one under way.
+    The columns are those of the current definitions in ``registry``, read with ``subjects`` as ``pipeline.run`` does.
+    ``notify`` is called with doubts about the definitions. Return the result for each table with something to fill or
+    to report. Raises ``PipelineError``: each table is then either unchanged or filled, and the next command that writes
+    to the output completes an interrupted table.
     """
     check_choice("subjects", subjects, Strategy)
     journal = Journal.open_existing(output)
@@ -119,7 +121,11 @@ def _choose_tables(journal: Journal, definitions: Sequence[str]) -> dict[TableNa
 
 
 class _Work:
-    """The backfill of one table. Rows have the names of ``declared`` columns while they are filled."""
+    """The backfill of one table.
+
+    ``declared`` are the columns of the payload by its definition. Rows have their names while they are filled.
+    ``filling`` makes the ``RescueBackfill`` that leaves out the columns given to it.
+    """
 
     def __init__(
         self,
@@ -142,7 +148,10 @@ class _Work:
         self._refused: set[str] = set()
 
     def run(self, files: Sequence[DataFile]) -> Iterator[Backfill]:
-        """Fill the files of a table, and commit that; nothing without a gain or a notice."""
+        """Fill the ``files`` of the table and commit them.
+
+        Yield the result, or nothing if there is nothing to report.
+        """
         name = f"backfill-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
         folder = self._journal.make_staging(name)
         total = sum(file.bytes for file in files)
@@ -180,7 +189,7 @@ class _Work:
         )
 
     def _rewrite_file(self, file: DataFile, place: Place) -> DataFile | None:
-        """Write a file anew if some of its rows gain values; None if none does."""
+        """Write the rows of ``file`` to ``place`` if some of them gain values, and return the new file, else None."""
         path = self._journal.output / find_table_folder(self._table, self._format) / file.name
         try:
             with open_rows(path) as source:
@@ -188,7 +197,7 @@ class _Work:
                 if RESCUE not in columns_of_file.names:
                     return None
                 texts = source.read(columns=[RESCUE]).column(RESCUE).combine_chunks()
-                # What the table states of its columns holds for all of its files.
+                # The members that the table states for its columns apply to all of its files.
                 stated = merge(columns_of_file, self._columns, promote)
                 columns_of_file = pa.schema([field for field in stated if field.name in columns_of_file.names])
                 renamed = rename_columns(self._declared, columns_of_file)
@@ -207,7 +216,10 @@ class _Work:
         return replace(file, staged=staged, name=f"{folder}{slash}{place.name}", bytes=size)
 
     def _find_gains(self, existing: pa.Schema, texts: pa.StringArray) -> tuple[pa.Schema | None, RescueBackfill | None]:
-        """Return the columns of a file with those that gain values, and the backfill; None if none does."""
+        """Return the columns of the new file, and the backfill that fills them; two None if no column gains values.
+
+        ``existing`` are the columns of the file, ``texts`` its values of ``_rescue``.
+        """
         schema, refused, gaining = existing, set[str](), False
         for field in self._filling(frozenset()).find_gaining_columns(texts):
             try:
@@ -225,9 +237,9 @@ class _Work:
     def _write_rows(
         self, groups: Iterable[pa.Table], schema: pa.Schema, filling: RescueBackfill, place: Place
     ) -> tuple[int, int]:
-        """Write the rows of a file anew. Return the number of those that gained values, and the bytes of the new file.
+        """Write the rows ``groups`` of a file to ``place``. Return how many gained values, and the size in bytes.
 
-        ``schema`` are the columns of the new file by the names of ``declared`` ones.
+        ``schema`` are the columns of the new file, under the names of the ``declared`` columns.
         """
         count, stored = 0, rename_columns(self._columns, schema)
         with place.open_output() as output:

@@ -1,6 +1,6 @@
-"""``pipeline backtest``: landed history and dead letters, held to definitions as they may be. Nothing is written.
+"""``pipeline backtest``: check landed messages and dead letters with candidate definitions. Nothing is written.
 
-Landed messages are rebuilt from their columns, dead letters made of the bytes they kept.
+Landed messages are rebuilt from their columns, dead letters from the bytes that they keep.
 """
 
 from __future__ import annotations
@@ -54,9 +54,11 @@ _GONE: Final = Finding(path="", rule="no_match", message="there is no such defin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacktestPlan:
-    """The plan for every task: two snapshots as JSON, the files of each definition (dead letters: empty xid).
+    """The plan for all tasks. ``today`` and ``candidate`` are snapshots as JSON.
 
-    Dead letters count if they concern one of ``definitions``, or any if that is empty.
+    ``tasks`` lists for each task its files, each with the xid of its definition, empty for dead letters. Only dead
+    letters that concern one of ``definitions`` are compared, or all if ``definitions`` is empty.
+    ``by`` is the column that names the producer, ``sample`` the share of rows to compare.
     """
 
     today: bytes
@@ -69,7 +71,7 @@ class BacktestPlan:
 
 
 def compare(plan: BacktestPlan, numbers: Iterable[int]) -> Iterator[bytes]:
-    """Run the tasks with these numbers. Yield one ``Backtest`` as JSON for each."""
+    """Run the tasks of ``plan`` with these ``numbers``. Yield one ``Backtest`` as JSON for each task."""
     today, tomorrow = (Snapshot.from_json(text).compile(plan.policy) for text in (plan.today, plan.candidate))
 
     def work(number: int) -> bytes:
@@ -82,12 +84,12 @@ def compare(plan: BacktestPlan, numbers: Iterable[int]) -> Iterator[bytes]:
 
 
 def read_result(text: bytes) -> Backtest:
-    """The backtest that ``compare`` wrote as ``text``."""
+    """Parse ``text``, which ``compare`` yielded, and return the ``Backtest``."""
     return decode(text, Backtest)
 
 
 class _Comparison:
-    """Compares the messages of one task."""
+    """A comparison of the messages of one task by two contracts. ``found`` has the counts so far."""
 
     def __init__(self, plan: BacktestPlan, today: Contract, tomorrow: Contract) -> None:
         self.found = Backtest()
@@ -96,7 +98,7 @@ class _Comparison:
         self._tomorrow = tomorrow
 
     def compare_landed(self, xid: str, place: Place) -> None:
-        """Judge the rows of a table by its definition, as it is and as it may be."""
+        """Check the rows of the table file at ``place`` with the current and the candidate definition ``xid``."""
         current_definition, candidate_definition = (
             contract.definitions.get(xid) for contract in (self._today, self._tomorrow)
         )
@@ -116,15 +118,15 @@ class _Comparison:
                     _find_violations(definition, row, attributes, payload)
                     for definition in (current_definition, candidate_definition)
                 )
-                # It landed once: that it is refused now is due to what its columns did not keep, and says nothing of
-                # the candidate.
+                # The message landed once. If the current definition rejects the rebuilt message, its columns did not
+                # keep all of it, so that nothing can be concluded about the candidate.
                 if now and current_definition is not None:
                     self.found.doubtful += 1
                 else:
                     self._count(bool(now), bool(then), partial(_build_example, xid, by, row, then))
 
     def compare_dead_letters(self, place: Place) -> None:
-        """Judge dead letters by both contracts, as a run would."""
+        """Check the dead letters in the file at ``place`` with both contracts, as a run would."""
         source = DeadLetterSource()
         for first, rows in read_dead_letters(place):
             mask = match_rows(DeadLetterFilter(), rows) & self._sample(first, len(rows))
@@ -146,12 +148,18 @@ class _Comparison:
             )
 
     def _is_requested(self, dead_letter: _DeadLetterRow, outcomes: Sequence[Outcome]) -> bool:
-        """Return True if a dead letter is, was or would be meant for one of the requested definitions."""
+        """Return True if a dead letter may be meant for a requested definition, or if all definitions are requested.
+
+        Its recorded candidates and the definitions in ``outcomes`` are considered.
+        """
         meant = chain(dead_letter.candidates, *map(_list_meant, outcomes))
         return not self._plan.definitions or any(xid in self._plan.definitions for xid in meant)
 
     def _count(self, now: bool, then: bool, example: Callable[[], ChangedVerdict]) -> None:
-        """Count a message that is refused ``now``, and ``then``."""
+        """Count a message. ``now`` and ``then`` are True if the current or the candidate contract rejects it.
+
+        ``example`` is called only if the two differ.
+        """
         if now == then:
             self.found.refused += now
             self.found.accepted += not now
@@ -159,7 +167,10 @@ class _Comparison:
             (self.found.broken if then else self.found.mended).record(example())
 
     def _sample(self, first: int, count: int) -> npt.NDArray[np.bool_]:
-        """Return which rows are in the sample: the same ones each time."""
+        """Return a mask of ``count`` rows, of which ``first`` is the first row number: True for rows in the sample.
+
+        The same rows are in the sample each time.
+        """
         numbers = np.arange(first, first + count, dtype=np.uint64)
         # Knuth's multiplicative hash of the row's number: spread evenly, and without a state that tasks would have to
         # share.
@@ -170,7 +181,10 @@ class _Comparison:
 
 
 def _is_opaque(schema: pa.Schema) -> bool:
-    """Return True if payloads are stored as they were sent; a payload's member may have the same name."""
+    """Return True if the table stores payloads as they were sent.
+
+    The type of the column is checked as well, because a member of a payload may have the same name.
+    """
     name, kind = columns.OPAQUE.names[1], columns.OPAQUE.types[1]
     return name in schema.names and schema.field(name).type == kind
 
@@ -180,7 +194,7 @@ def _read_sent(row: Mapping[str, Any]) -> msgspec.Raw:
 
 
 def _read_nothing(_: Mapping[str, Any]) -> JSON:
-    """Return None, the payload where neither definition has a schema for it."""
+    """Return None: without a schema in either definition, payloads cannot be rebuilt."""
     return None
 
 
@@ -190,7 +204,10 @@ def _find_violations(
     attributes: Mapping[str, Any],
     payload: JSON | msgspec.Raw,
 ) -> list[Finding]:
-    """Return the violations of a definition by a landed row, with its payload as sent (``Raw``) or rebuilt."""
+    """Return the violations of ``definition`` by a landed message. Its payload is as sent (``Raw``) or rebuilt.
+
+    Without a ``definition`` the only violation is that the definition no longer exists.
+    """
     if definition is None:
         return [_GONE]
     is_event = definition.is_event and row.get("ce_type") is not None
@@ -230,7 +247,7 @@ def _build_example(xid: str, by: str, row: Mapping[str, Any], findings: list[Fin
 
 
 def _list_meant(outcome: Outcome) -> tuple[str, ...]:
-    """Return the definitions that an outcome is about."""
+    """Return the xids of the definitions that ``outcome`` names: the one that accepted the message, or candidates."""
     match outcome:
         case Accepted():
             return (outcome.definition.xid,)
@@ -241,7 +258,7 @@ def _list_meant(outcome: Outcome) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _DeadLetterRow:
-    """A dead letter, in a row of ``columns.DEAD_LETTER``."""
+    """A dead letter: the row ``index`` of ``rows``, whose columns are ``columns.DEAD_LETTER``."""
 
     rows: pa.RecordBatch
     index: int
@@ -251,11 +268,14 @@ class _DeadLetterRow:
 
     @property
     def candidates(self) -> Sequence[str]:
-        """The definitions it may have been meant for."""
+        """The definitions for which the message may have been meant."""
         return self["candidates"] or ()
 
     def build_example(self, by: str, now: Sequence[Outcome], then: Sequence[Outcome]) -> ChangedVerdict:
-        """Return the verdict with the place where the message lands then, and its former violations."""
+        """Return the example for a changed verdict: where the message lands, and the violations that one side found.
+
+        ``now`` and ``then`` are its outcomes with the current and the candidate contract.
+        """
         outcomes = (*now, *then)
         event = self._read_event(outcomes)
         refusing = then if _is_refused(then) else now
@@ -271,13 +291,13 @@ class _DeadLetterRow:
         )
 
     def _find_producer(self, by: str, event: Mapping[str, Any]) -> str:
-        """Return an event's value in the column ``by`` of a table if known, else the address it was sent to."""
+        """Return the value that the message would have in the column ``by``, else the address it was sent to."""
         attribute = by.removeprefix("ce_")
         value = event.get(attribute) if attribute != by else self[by[1:]] if by in _SHARED else None
         return str(value or self["address"] or "")
 
     def _read_event(self, outcomes: Sequence[Outcome]) -> Mapping[str, Any]:
-        """Return the context attributes of the event, as far as they are known."""
+        """Return the context attributes of the event from its outcomes or its bytes; empty if it cannot be parsed."""
         for outcome in outcomes:
             if isinstance(outcome, Accepted) and outcome.event is not None:
                 return outcome.event.attributes
@@ -297,10 +317,11 @@ def backtest(
     notify: Callable[[str], None] = lambda _: None,
     runner: Runner | None = None,
 ) -> Backtest:
-    """Judge landed messages and dead letters by a candidate; ``progress`` is called with what is being done.
+    """Check landed messages and dead letters with candidate definitions, and return how the verdicts change.
 
-    ``notify`` is called with what is doubtful about the definitions. ``runner`` runs the tasks, by default Spark.
-    Nothing is written anywhere. Raises ``PipelineError`` and what reading definitions raises.
+    ``progress`` is called with a description of each step, ``notify`` with doubts about the definitions. ``runner``
+    runs the tasks, by default Spark. Nothing is written. Raises ``PipelineError`` and the errors of reading
+    definitions.
     """
     if not 0 < job.sample <= 1:
         raise PipelineError(f"a sample is a share of all messages, above 0 and at most 1, not {job.sample:g}")
@@ -312,7 +333,7 @@ def backtest(
     checked = tomorrow.check(job.policy)
     changed = find_affected(today, tomorrow)
     spoilt = [left_out.finding(xid).message for xid, left_out in checked.left_out.items() if xid in changed]
-    if spoilt:  # one that is broken today as well is no difference
+    if spoilt:  # only changed definitions: a definition that is broken today as well makes no difference
         raise PipelineError("\n".join(["the candidate cannot be used:", *spoilt]))
     for xid in job.definitions:
         if xid not in today.selected and xid not in tomorrow.selected:
@@ -329,9 +350,9 @@ def backtest(
 
 
 def _find_files(journal: Journal, definitions: Sequence[str]) -> Files:
-    """Return size, xid and place of the files of the tables of ``definitions``, large ones first.
+    """Return the files of the tables of ``definitions`` as size, xid and place, largest first.
 
-    The files of dead letters are among them if there is anything to compare.
+    The files of dead letters are included, with an empty xid, unless ``definitions`` is empty.
     """
     all_files: Files = []
     names = {build_table_name(xid): xid for xid in definitions} | ({DEAD_LETTERS: ""} if definitions else {})

@@ -1,4 +1,4 @@
-"""What ``pipeline backtest`` finds: messages whose verdict changes, as JSON and as a comment on a pull request."""
+"""The result of ``pipeline backtest``: messages whose verdict changes, as JSON and as a comment on a pull request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_CELL_CHARS: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedVerdict:
-    """A message whose verdict changes, with the violations of the rejecting side."""
+    """A message that one set of definitions accepts and the other rejects, with the violations (path, rule, text)."""
 
     definition: str
     producer: str
@@ -41,7 +41,10 @@ class ChangedVerdict:
 
 @dataclass(slots=True, kw_only=True)
 class VerdictChanges:
-    """Messages that change to the same side: by definition, by producer, by path and rule, and a few of them."""
+    """Messages whose verdicts change in the same direction, counted by definition, producer, and rule with path.
+
+    ``examples`` are a few of these messages.
+    """
 
     messages: int = 0
     definitions: Counter[str] = field(default_factory=Counter)
@@ -61,7 +64,7 @@ class VerdictChanges:
             self.examples.append(example)
 
     def add(self, other: VerdictChanges) -> None:
-        """Add those of ``other``."""
+        """Add the counts and examples of ``other``."""
         self.messages += other.messages
         for mine, theirs in zip(self._counters, other._counters, strict=True):
             mine.update(theirs)
@@ -69,7 +72,7 @@ class VerdictChanges:
         self.examples = (self.examples + other.examples)[:_EXAMPLES]
 
     def _trim(self) -> None:
-        """Drop the rarest producers and paths: messages may name any number of them."""
+        """Drop the rarest values of each counter, because messages may name any number of producers and paths."""
         for counter in self._counters:
             if len(counter) > HELD:
                 most_common = counter.most_common(MOST)
@@ -93,10 +96,11 @@ class VerdictChanges:
 
 @dataclass(slots=True, kw_only=True)
 class Backtest:
-    """History held to definitions in force and to a candidate.
+    """The number of messages by how the verdicts of the current and the candidate definitions compare.
 
-    ``accepted`` and ``refused`` are messages that both judge alike; ``doubtful`` landed once, but what is rebuilt of
-    them is refused by the definitions in force, so that nothing can be said.
+    ``accepted`` and ``refused`` messages have the same verdict from both. ``broken`` messages are rejected only by the
+    candidate, ``mended`` messages only by the current definitions. ``doubtful`` messages landed once, but the current
+    definitions reject what can be rebuilt of them, so that they cannot be compared.
     """
 
     accepted: int = 0
@@ -119,7 +123,7 @@ class Backtest:
         self.mended.add(other.mended)
 
     def to_json(self) -> JSONObject:
-        """The object that ``pipeline backtest --json`` prints."""
+        """Return the object that ``pipeline backtest --json`` prints."""
         return {
             "messages": self.messages,
             "accepted": self.accepted,
@@ -130,7 +134,7 @@ class Backtest:
         }
 
     def to_markdown(self) -> str:
-        """Return a comment for a pull request."""
+        """Return the text of a comment for a pull request, in Markdown."""
         heads = {"would be rejected": self.broken, "would land after all": self.mended}
         lines = [f"**{self.messages:,}** messages: " + ", ".join(f"**{c.messages:,}** {t}" for t, c in heads.items())]
         for title, changes in heads.items():
@@ -158,11 +162,11 @@ def _format_table(name: str, counts: Mapping[str, int]) -> list[str]:
 
 
 def _format_cell(text: str) -> str:
-    """Return text of messages as a table cell, which it must not end, without links."""
+    """Return ``text``, which comes from messages, as code for a table cell. It can neither end the cell nor link."""
     plain = "".join(char if char.isprintable() else " " for char in text[:_MAX_CELL_CHARS])
     return "`" + plain.replace("`", "'").replace("|", "\\|") + "`" if plain else ""
 
 
 def list_violations(findings: tuple[Finding, ...] | list[Finding]) -> tuple[tuple[str, str, str], ...]:
-    """Return path, rule and text of findings."""
+    """Return path, rule and text of the first ``findings``, the texts cut to size."""
     return tuple((finding.path, finding.rule, finding.message[:_MAX_CELL_CHARS]) for finding in findings[:_SHOWN])

@@ -19,10 +19,11 @@ _HASH_BYTES: Final = 8
 
 @dataclass(slots=True)
 class ColumnCounts:
-    """The values of one column: how many are ``present``, the ``least`` and ``most``, and how many are distinct.
+    """Statistics of the values of one column: the number ``present``, the ``least`` and the ``most``.
 
-    Lists and maps count by their sizes. ``hashes`` are the smallest hashes of the values, in order: all of them, or
-    ``_MAX_HASHES``, whose range tells how many there are (a KMV sketch).
+    Of lists and maps, ``least`` and ``most`` are sizes, and distinct values are not counted. ``hashes`` are the
+    smallest hashes of the values in ascending order, at most ``_MAX_HASHES``. Their range gives an estimate of the
+    number of distinct values (a KMV sketch).
     """
 
     present: int = 0
@@ -31,7 +32,7 @@ class ColumnCounts:
     hashes: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
 
     def add(self, values: pa.Array) -> None:
-        """Count the values of an array."""
+        """Add the values of an array."""
         values = values.drop_null()
         if is_collection(values.type):
             sizes = pa.array(np.diff(values.offsets.to_numpy()))
@@ -42,7 +43,7 @@ class ColumnCounts:
         self.merge(ColumnCounts(len(values), span["min"].as_py(), span["max"].as_py(), hashes))
 
     def merge(self, other: ColumnCounts) -> None:
-        """Count the values of other rows, too."""
+        """Add the counts of ``other``, which are of other rows."""
         self.present += other.present
         self.least = _choose(min, self.least, other.least)
         self.most = _choose(max, self.most, other.most)
@@ -66,18 +67,18 @@ class RowCounts:
 
     @classmethod
     def of(cls, columns: pa.Schema) -> RowCounts:
-        """Return the counts of no rows."""
+        """Return counts of zero rows with these columns."""
         return cls(0, [ColumnCounts() for _ in iterate_leaves(columns)])
 
     def merge(self, other: RowCounts) -> None:
-        """Count other rows, too."""
+        """Add the counts of ``other``, which are of other rows."""
         self.rows += other.rows
         for mine, theirs in zip(self.columns, other.columns, strict=True):
             mine.merge(theirs)
 
 
 def count_rows(columns: pa.Schema, batches: Iterable[pa.RecordBatch]) -> RowCounts:
-    """Count rows that have these columns."""
+    """Return the counts of all rows in ``batches``, which have these ``columns``."""
     counts = RowCounts.of(columns)
     paths = [path for path, _ in iterate_leaves(columns)]
     for batch in batches:
@@ -91,7 +92,10 @@ def count_rows(columns: pa.Schema, batches: Iterable[pa.RecordBatch]) -> RowCoun
 def iterate_leaves(
     fields: Iterable[pa.Field], above: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
-    """Yield the path and type of each column, or member of one, that holds values and not members."""
+    """Yield the path and type of each column, at any depth, that is not a struct.
+
+    ``above`` is the path of its parent.
+    """
     for column in fields:
         path = (*above, column.name)
         if pa.types.is_struct(column.type):
@@ -101,18 +105,21 @@ def iterate_leaves(
 
 
 def is_collection(kind: pa.DataType) -> bool:
-    """Return True for lists and maps."""
+    """Return True if ``kind`` is the type of lists or maps."""
     return bool(pa.types.is_list(kind) or pa.types.is_map(kind))
 
 
 def _choose(choose: Callable[..., Any], first: Any, second: Any) -> Any:
-    """Return the least or greatest of two values; None is no value, and NaN only if there is no other."""
+    """Return the least or greatest of two values, by ``choose`` (``min`` or ``max``).
+
+    None means no value. NaN is returned only if there is no other value.
+    """
     values = [value for value in (first, second) if value is not None]
     return choose([value for value in values if value == value] or values, default=None)
 
 
 def _hash_distinct(values: pa.Array) -> npt.NDArray[np.uint64]:
-    """Return the smallest hashes of the distinct values."""
+    """Return the hashes of the distinct ``values``, at most the ``_MAX_HASHES`` smallest."""
     distinct = values.unique()
     if not pa.types.is_binary(distinct.type):
         distinct = distinct.cast(pa.string()).cast(pa.binary())

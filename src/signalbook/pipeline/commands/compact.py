@@ -1,8 +1,8 @@
-"""``pipeline compact``: many small files of a table become few large ones, as one commit of the table.
+"""``pipeline compact``: merge many small files of a table into few large files, as one commit of the table.
 
-A compaction is an entry of the journal like a batch: its files replace those it removes. So what dies half-way is
-completed or withdrawn by whatever works on the output folder next, and a table never has rows twice or not at all
-longer than its format takes to swap files. One row group is in memory at a time.
+A compaction is an entry of the journal, as a batch is: its new files replace the files that it removes. If it is killed
+halfway, the next command that writes to the output folder completes or withdraws it. A table has duplicate or missing
+rows at most for the time that its format needs to exchange files. One row group is in memory at a time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from signalbook.values import JSONObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """The compaction of one table: files and their bytes before and after."""
+    """The result of compacting one table: the merged files and their size in bytes, before and after."""
 
     table: TableName
     files_before: int
@@ -49,7 +49,7 @@ class Compaction:
     rows: int
 
     def to_json(self) -> JSONObject:
-        """The object that ``pipeline compact --json`` prints."""
+        """Return the object that ``pipeline compact --json`` prints for this table."""
         return {
             "table": str(self.table),
             "definition": find_definition(self.table),
@@ -68,10 +68,10 @@ def compact(
     target_bytes: int = TARGET,
     progress: ShowProgress = lambda _: None,
 ) -> list[Compaction]:
-    """Make few files of at most ``target_bytes`` of the small ones in tables, those of ``definitions`` (xids) or all.
+    """Merge small files of tables, those of ``definitions`` (xids) or all, into files of at most ``target_bytes``.
 
-    Returns what was done to each table that had something to do. Raises ``PipelineError``; every table is as it was or
-    compacted then, and the next run or compaction completes the one under way.
+    Return the result for each table with files to merge. Raises ``PipelineError``: each table is then either unchanged
+    or compacted, and the next run or compaction completes an interrupted table.
     """
     journal = Journal.open_existing(output)
     with journal.lock_output(PATIENCE), convert_disk_errors(journal.output):
@@ -98,22 +98,22 @@ def _choose_tables(journal: Journal, definitions: Sequence[str]) -> dict[TableNa
     return {table: files for table, files in tables.items() if not definitions or find_definition(table) in definitions}
 
 
-# For each file to be made those it replaces.
+# For each file to be written, the list of files that it replaces.
 _Plan = list[list[DataFile]]
 
 
 def _plan_current(journal: Journal, table: TableName, files: Sequence[DataFile], target: int) -> _Plan:
-    """Return the plan for the files that are still in the table."""
-    # asking a table for its files takes a while: not where there is nothing to do anyway
+    """Return the plan for those of ``files`` that are still in the table; empty if there is nothing to merge."""
+    # Listing a table's files is slow, so it is skipped if the journal's files already show that there is nothing to do.
     return _plan(find_visible_files(journal, table, files), target) if _plan(files, target) else []
 
 
 def _plan(files: Sequence[DataFile], target: int) -> _Plan:
-    """Neighbours of one folder that are small, together as large as ``target`` at most; none alone."""
+    """Return groups of small files to merge: at least two of one folder, together at most ``target`` bytes."""
     # Files beyond half the target stay: two of them would not fit into one, and rewriting them would gain nothing.
     small = sorted((file for file in files if file.bytes <= target // 2), key=lambda file: file.name)
     plan = []
-    # Within a folder, which is a day where tables are divided by it: a file has rows of one day only.
+    # Files of different folders are not merged: in tables divided by day, each folder has the rows of one day.
     for _, neighbours in groupby(small, key=lambda file: file.name.rpartition("/")[0]):
         plan += [group for group in _group_files(neighbours, target) if len(group) > 1]
     return plan
@@ -131,7 +131,7 @@ def _group_files(files: Iterable[DataFile], target: int) -> Iterator[list[DataFi
 
 @dataclass(slots=True)
 class _Work:
-    """Compactions of one call; ``total`` are the bytes of all files to be read."""
+    """The compactions of one call. ``total`` is the size in bytes of all files to read, ``done`` that of files read."""
 
     journal: Journal
     table_format: TableFormat
@@ -173,7 +173,7 @@ class _Work:
         folder, slash, _ = first.name.rpartition("/")
         home_of = self.journal.output / find_table_folder(first.table, self.table_format)
         rows, size = self._write([home_of / file.name for file in group], place)
-        # other programs may write to the tables beside us; to replace files of theirs would undo that
+        # Another program may have changed a file: replacing it would undo that change.
         if rows != sum(file.rows for file in group):
             raise PipelineError(
                 f"files of table {first.table} hold {rows} rows where the journal counts "
@@ -183,7 +183,10 @@ class _Work:
         return replace(first, staged=staged, name=f"{folder}{slash}{place.name}", rows=rows, bytes=size)
 
     def _write(self, places: Sequence[Place], place: Place) -> tuple[int, int]:
-        """Write all files into one, a row group at a time. Return its rows and bytes."""
+        """Write the rows of the files ``places`` to the file ``place``.
+
+        Return the number of rows and the size in bytes.
+        """
         try:
             schemas = [pq.read_schema(source_place.open_for_arrow()) for source_place in places]
             # Older files may lack columns, or have narrower types: the new file has what the table has now.

@@ -1,8 +1,8 @@
 """``pipeline infer``: infer message definitions and schemas from messages that nobody has defined yet.
 
-Tasks observe both halves of the messages. Definitions are inferred from the first half and tried on the second, by less
-strict rules until they accept enough. The result is inferred from both. The position of a message decides its half, so
-that all passes see the same halves.
+Tasks split the messages into two halves and observe both. Definitions are inferred from the first half and tried on the
+second half, with less and less strict rules until they accept enough messages. The result is inferred from both halves
+with these rules. The position of a message decides its half, so that all passes see the same halves.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ OTHERS: Final = "others"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferencePlan:
-    """The plan for every task.
+    """The plan for all tasks. ``source`` is the input format, and ``by`` tells apart messages that are not CloudEvents.
 
-    ``limit`` is the most messages a task reads, 0 for all. ``find_kinds`` are the keys of the kinds with definitions on
-    trial.
+    ``limit`` is the maximum number of messages that a task reads, 0 for all. ``kinds`` are the keys of the kinds of
+    messages that the definitions on trial are for.
     """
 
     source: str
@@ -58,24 +58,24 @@ class InferencePlan:
 
 
 class Halves(msgspec.Struct):
-    """The observations of each half, and the number of unreadable messages."""
+    """The observations of each half of the messages, and the number of unreadable messages."""
 
     first: Observations = msgspec.field(default_factory=Observations)
     second: Observations = msgspec.field(default_factory=Observations)
     unreadable: int = 0
 
     def merge(self, other: Halves) -> None:
-        """Add what ``other`` saw."""
+        """Add the observations of ``other``."""
         self.first.merge(other.first)
         self.second.merge(other.second)
         self.unreadable += other.unreadable
 
 
 class Trial(msgspec.Struct):
-    """The trial of held-back messages: the numbers tried and accepted, and the reasons of the others.
+    """The result of trying definitions on the second half: messages ``tried``, ``accepted``, and why not the others.
 
-    ``unseen`` are, by name, those of kinds that the first half did not contain: they are not tried. Names beyond
-    ``MOST_NAMES`` are counted under ``OTHERS``.
+    ``unseen`` counts, by name, the messages of kinds that the first half did not contain. They are not tried. Both
+    ``reasons`` and ``unseen`` hold at most ``MOST_NAMES`` names and count the rest under ``OTHERS``.
     """
 
     tried: int = 0
@@ -92,7 +92,7 @@ class Trial(msgspec.Struct):
                 _count(mine, name, number)
 
     def count_outcomes(self, outcomes: Iterable[Outcome]) -> None:
-        """Count a message by its outcomes."""
+        """Count one message, which the contract processed to ``outcomes``: accepted if none of them is a rejection."""
         refused = next((outcome for outcome in outcomes if isinstance(outcome, Rejected)), None)
         self.tried += 1
         if refused is None:
@@ -101,7 +101,7 @@ class Trial(msgspec.Struct):
             _count(self.reasons, _describe_rejection(refused))
 
     def pass_over(self, name: str) -> None:
-        """Count a message of a kind never seen."""
+        """Count a message of the kind ``name``, which the first half did not contain."""
         _count(self.unseen, name)
 
 
@@ -111,7 +111,7 @@ def _count(counts: dict[str, int], name: str, number: int = 1) -> None:
 
 
 def _describe_rejection(refused: Rejected) -> str:
-    """Return why a message was rejected: the reason, and for a schema the rule, the place and the definition."""
+    """Return why a message was rejected: the reason, and the rule and path of its first violation, if any."""
     if not refused.violations:
         return str(refused.reason)
     path, rule = build_violation_kind(refused.violations[0].path, refused.violations[0].rule)
@@ -122,18 +122,21 @@ Work = Callable[[InferencePlan, int], msgspec.Struct]
 
 
 def run_task(folder: str, work: Work, storage: Storage, numbers: Iterable[int]) -> Iterator[bytes]:
-    """Run ``work`` for the tasks with these numbers. Yield its results in MessagePack."""
+    """Run ``work`` for the tasks with these ``numbers``. Yield each result in MessagePack.
+
+    ``folder`` contains the plan. ``storage`` gives access to the files of the input.
+    """
     plan = _add_storage(msgspec.msgpack.decode((Path(folder) / PLAN).read_bytes(), type=InferencePlan), storage)
     return (msgspec.msgpack.encode(work(plan, number)) for number in numbers)
 
 
 def _add_storage(plan: InferencePlan, storage: Storage) -> InferencePlan:
-    """Return the plan with the storage of its files. The written plan holds no credentials."""
+    """Return ``plan`` with the ``storage`` of its files, which the written plan lacks because it holds credentials."""
     return replace(plan, tasks=tuple(tuple(replace(split, storage=storage) for split in task) for task in plan.tasks))
 
 
 def inspect_messages(plan: InferencePlan, number: int) -> Halves:
-    """Observe both halves of a task's messages."""
+    """Return the observations of both halves of the messages of task ``number``."""
     halves = Halves()
     for message, second in read_messages(plan, number):
         if message is None:
@@ -144,7 +147,7 @@ def inspect_messages(plan: InferencePlan, number: int) -> Halves:
 
 
 def try_definitions(snapshot: str, plan: InferencePlan, number: int) -> Trial:
-    """Check the second half of a task's messages with the definitions in the file ``snapshot``."""
+    """Check the second half of the messages of task ``number`` with the definitions in the file ``snapshot``."""
     contract = _load_contract(snapshot)
     known_kinds = frozenset(plan.kinds)
     trial = Trial()
@@ -159,7 +162,10 @@ def try_definitions(snapshot: str, plan: InferencePlan, number: int) -> Trial:
 
 
 def read_messages(plan: InferencePlan, number: int) -> Iterator[tuple[Message | None, bool]]:
-    """Yield a task's messages (None for unreadable ones), with True for those of the second half."""
+    """Yield the messages of task ``number``, each with True if it is in the second half.
+
+    An unreadable message is None.
+    """
     source = base.find_file_source(plan.source)
     seen = 0
     for split in plan.tasks[number]:
@@ -186,12 +192,12 @@ def _load_contract(snapshot: str) -> Contract:
 class InferenceJob:
     """The options of ``signalbook pipeline infer``.
 
-    ``inputs`` are files, folders and globs, paths or URLs; ``storage`` says how stores are reached. ``group`` is the id
-    of the message group and the schema group to make. Without ``input_format`` the first file shows it. ``by`` is the
-    member of payloads, or ``headers.NAME`` of requests, that tells apart messages that are not CloudEvents; without it
-    the one is chosen that best predicts their shapes.
-    ``accept`` is the share of held-back messages that the definitions have to accept; ``limit`` the most messages
-    looked at, 0 for all of them.
+    ``inputs`` are files, folders and globs, as paths or URLs. ``storage`` has the settings for access to stores.
+    ``group`` is the id of the message group and the schema group to make. Without ``input_format``, the format is
+    detected from the first file. ``by`` is the member of payloads, or ``headers.NAME`` of requests, whose value
+    distinguishes the kinds of messages that are not CloudEvents. Without ``by``, the member is chosen that best
+    predicts the shapes of the payloads. ``accept`` is the share of held-back messages, 0 to 1, that the definitions
+    have to accept. ``limit`` is the maximum number of messages to read, 0 for all.
     """
 
     inputs: tuple[str, ...]
@@ -206,15 +212,15 @@ class InferenceJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferredDefinitions:
-    """A registry document inferred from messages, and how far to trust it.
+    """A registry document inferred from messages, and the evidence for it.
 
-    ``input_format`` is that of the messages. ``read_messages`` says of each definition, by id, how many messages it was
-    inferred from. Of the messages read,
-    ``unreadable`` were no messages and ``unknown`` of no kind that could be recognized. Half of the others were held
-    back: ``unseen`` counts, by name, those of kinds that the first half had none of; the others were ``tried`` on the
-    definitions of the first half. Those accepted ``accepted`` of them and refused the rest for ``reasons``, each with
-    definition, rule and path. The document is inferred from all messages by the same ``rules``; ``doubts`` are about
-    what little was seen of, each with ``definition``, ``path`` and ``doubt``.
+    ``input_format`` is the format of the input. ``messages`` maps the id of each definition to the number of messages
+    that it was inferred from. Of the messages ``read``, ``unreadable`` could not be parsed, and ``unknown`` were of no
+    recognizable kind. Half of the rest was held back. ``unseen`` counts, by name, held-back messages of kinds that the
+    first half did not contain. The other held-back messages were ``tried`` with the definitions of the first half,
+    which accepted ``accepted`` of them and rejected the others for ``reasons`` (reason, rule and path). The document is
+    inferred from both halves with the same ``rules``. ``doubts`` list conclusions from few messages, each with
+    ``definition``, ``path`` and ``doubt``.
     """
 
     document: JSONObject
@@ -232,11 +238,11 @@ class InferredDefinitions:
 
     @property
     def acceptance(self) -> float:
-        """The share of tried messages accepted, 0 to 1; 0 if none was tried."""
+        """The share of tried messages that were accepted, 0 to 1; 0 if no message was tried."""
         return self.accepted / self.tried if self.tried else 0.0
 
     def to_json(self) -> JSONObject:
-        """The report that ``pipeline infer --json`` prints; the document is not in it."""
+        """Return the report that ``pipeline infer --json`` prints. It does not contain the document."""
         return {
             "input_format": self.input_format,
             "read": self.read,
@@ -266,11 +272,10 @@ def infer(
     notify: Callable[[str], None] = lambda _: None,
     runner: Runner | None = None,
 ) -> InferredDefinitions:
-    """Infer definitions and schemas from messages nobody has defined yet: from one half, tried on the other, from both.
+    """Infer definitions and schemas from messages that nobody has defined yet, and return them as a registry document.
 
-    ``progress`` is called with what is being done, ``notify`` with what people should know of the input. Nothing is
-    written anywhere. ``runner`` runs the tasks, by default Spark. Raises ``PipelineError`` and what reading the input
-    raises.
+    ``progress`` is called with a description of each step, ``notify`` with notices about the input. ``runner`` runs the
+    tasks, by default Spark. Nothing is written. Raises ``PipelineError`` and the errors of reading the input.
     """
     _check(job)
     if not job.input_format:
@@ -314,7 +319,7 @@ def _check(job: InferenceJob) -> None:
 def _plan(
     job: InferenceJob, tasks: tuple[tuple[Split, ...], ...], files: Sequence[tuple[str, int]]
 ) -> tuple[InferencePlan, dict[str, MemberChoice]]:
-    """Return the plan of all tasks, and the members that were chosen, by topic, to tell plain messages apart."""
+    """Return the plan of all tasks, and by topic the member that was chosen to distinguish kinds of plain messages."""
     plan = InferencePlan(source=job.input_format, tasks=tasks, limit=-(-job.limit // max(len(tasks), 1)))
     name = _find_common_name([path for path, _ in files])
     if job.by.startswith(_HEADERS):
@@ -324,7 +329,7 @@ def _plan(
 
 
 def _find_common_name(paths: Sequence[str]) -> str:
-    """Return the name of the only file without its endings, or of the folder of the first file."""
+    """Return the name of the only file, or for several files that of the first file's folder, without its suffixes."""
     path = PurePosixPath(paths[0]) if paths else PurePosixPath("messages")
     return (path.name if len(paths) == 1 else path.parent.name).lstrip(".").partition(".")[0] or "messages"
 
@@ -341,7 +346,7 @@ def _describe_choices(by: Discriminator, choices: Mapping[str, MemberChoice]) ->
 
 
 def _sample(plan: InferencePlan) -> Iterator[Message]:
-    """Yield the first messages of each task, at most ``_SAMPLE`` in all."""
+    """Yield the first messages of each task, at most ``_SAMPLE`` messages in total."""
     share = max(_SAMPLE // max(len(plan.tasks), 1), 1)
     for number in range(min(len(plan.tasks), _SAMPLE)):
         for message, _ in islice(read_messages(plan, number), share):
@@ -351,7 +356,7 @@ def _sample(plan: InferencePlan) -> Iterator[Message]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stream:
-    """The input, dealt out to tasks; ``folder`` is where they find what to do."""
+    """The input, divided into tasks. ``folder`` is the local folder to which their plan is written."""
 
     runner: Runner
     folder: Path
@@ -373,7 +378,10 @@ class _Stream:
 def _try_rules(
     stream: _Stream, first: Observations, job: InferenceJob, show: Callable[[str], None]
 ) -> tuple[Trial, Rules]:
-    """Return the strictest rules whose definitions accept enough of the second half, or the last rules."""
+    """Return the strictest rules whose definitions accept enough of the second half, with their trial.
+
+    If no rules do, return the most lenient. ``first`` are the observations of the first half.
+    """
     trial, rules = Trial(), RULES_BY_STRICTNESS[0]
     trying = replace(stream, plan=replace(stream.plan, kinds=tuple(first.kinds)))
     for number, rules in enumerate(RULES_BY_STRICTNESS):

@@ -1,4 +1,4 @@
-"""``pipeline profile``: of each column in landed tables, how often it is empty, its least and greatest values."""
+"""``pipeline profile``: report for each column of landed tables its nulls, distinct values, minimum and maximum."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from signalbook.values import JSONObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnProfile:
-    """A column, or a member of one (``order.total``), with statistics over all rows.
+    """Statistics of a column, or of a member of a struct column (``order.total``), over all rows of a table.
 
-    ``payload`` is True if the definition's schema declares it, False if the pipeline adds it. ``distinct`` is within 5
-    % and not above the number of values, None for lists and maps. ``least`` and ``most`` are texts, for lists and maps
-    their sizes, None without a value.
+    ``payload`` is True for columns of the payload, False for columns that the pipeline adds. ``distinct`` is the number
+    of distinct values, to within 5 %, and None for lists and maps. ``least`` and ``most`` are the smallest and greatest
+    values as text, for lists and maps their sizes. They are None if the column has no values.
     """
 
     name: str
@@ -51,9 +51,9 @@ class ColumnProfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """The table of one message definition.
+    """The profile of the table of one message definition.
 
-    ``declared`` are the columns that the definition would have as it is now; None if nobody asked.
+    ``declared`` are the payload columns of the current definition in the registry. None if no registry was given.
     """
 
     definition: str
@@ -63,7 +63,10 @@ class Profile:
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """The declared members that no message ever had."""
+        """The declared columns that are empty in all rows, or missing in the table.
+
+        Without a registry, the payload columns of the table count as declared.
+        """
         empty = [column.name for column in self.columns if column.payload and column.nulls == self.rows]
         if self.declared is None:
             return tuple(empty)
@@ -72,14 +75,14 @@ class Profile:
 
     @property
     def undeclared(self) -> tuple[str, ...]:
-        """The members of messages that the definition no longer declares."""
+        """The payload columns with values that the current definition does not declare. Empty without a registry."""
         if self.declared is None:
             return ()
         seen = (column.name for column in self.columns if column.payload and column.nulls < self.rows)
         return tuple(name for name in seen if name not in self.declared)
 
     def to_json(self) -> JSONObject:
-        """The object that ``pipeline profile --json`` prints."""
+        """Return the object that ``pipeline profile --json`` prints for this table."""
         columns = [
             {name: value for name, value in asdict(column).items() if value is not None} for column in self.columns
         ]
@@ -89,7 +92,7 @@ class Profile:
         return {"definition": self.definition, "rows": self.rows, **drift, "columns": columns}
 
 
-# A Spark session takes longer to start than this process takes to count the rows of so many bytes of Parquet.
+# Tables up to this size are counted without Spark, because starting a Spark session takes longer.
 _SMALL_BYTES: Final = 8 * 1024 * 1024
 _SMALL_FILES: Final = 200
 _MAX_VALUE_CHARS: Final = 200
@@ -102,10 +105,10 @@ def profile(
     progress: Callable[[str], None] = lambda _: None,
     registry: str | None = None,
 ) -> list[Profile]:
-    """Profiles of the tables of ``output``, those of ``definitions`` (xids) only if there are any.
+    """Return profiles of the tables of ``definitions`` (xids) in ``output``, or of all tables if none are given.
 
-    With a ``registry`` they are held to what it declares now. Small tables are counted without Spark. Raises
-    ``PipelineError`` for a folder that is no output of the pipeline, and a definition without a table in it.
+    With a ``registry``, compare the tables with its current definitions. Small tables are counted without Spark. Raises
+    ``PipelineError`` if ``output`` is not an output folder of the pipeline, or has no table of a definition.
     """
     landed = LandedTables.of(output)
     chosen = landed.choose_tables(definitions)
@@ -146,16 +149,16 @@ def _count_by_spark(frame: DataFrame, columns: pa.Schema, table: TableName) -> R
 
 
 def _count_task(columns: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Count the rows of a task (for ``mapInArrow``)."""
+    """Yield one row with the pickled counts of a task's rows. For Spark's ``mapInArrow``."""
     yield pa.record_batch({"counts": pa.array([pickle.dumps(count_rows(columns, batches))], pa.binary())})
 
 
 def _read_declared(
     registry: str, tables: Mapping[str, pa.Schema], show: Callable[[str], None]
 ) -> dict[str, tuple[str, ...] | None]:
-    """Return the payload's columns of each definition, as the registry has it now, by their names in its tables.
+    """Return for each xid the payload columns of the current definition, under the names that the table has for them.
 
-    A definition that the registry lacks has no columns.
+    ``tables`` are the columns of the tables by xid. A definition that the registry lacks has no columns.
     """
     show("reading definitions")
     contract = Snapshot.of_registry(registry, read_documents(registry)).compile(Policy())
@@ -193,7 +196,7 @@ def _build_profiles(columns: pa.Schema, counts: RowCounts) -> Iterator[ColumnPro
 
 
 def _format_value(value: Any, kind: pa.DataType) -> str | None:
-    """Return a value as SQL writes it, at most as long as is shown."""
+    """Return ``value`` as SQL writes it, cut to ``_MAX_VALUE_CHARS``. None stays None."""
     if value is None:
         return None
     if isinstance(value, bytes):

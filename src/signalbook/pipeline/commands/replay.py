@@ -1,8 +1,8 @@
-"""``pipeline replay``: dead letters held to the definitions of today, and landed where they conform by now.
+"""``pipeline replay``: process dead letters again with the current definitions, and land those that now conform.
 
-A replay is a batch of the journal whose input are files of dead letters. It adds files to tables and writes what is
-left of the dead letters into new files that replace the old ones, all by one entry: killed anywhere, it is completed
-by the next run, or was never begun.
+A replay is a batch of the journal whose input are files of dead letters. It adds files to tables, and writes the
+remaining dead letters into new files that replace the old ones, all in one entry of the journal. If it is killed, the
+next run either completes it, or nothing of it has happened.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ from signalbook.pipeline.tables.table_names import DEAD_LETTERS, find_table_fold
 from signalbook.values import JSONObject, now
 
 WANTED: Final = "wanted.json"
-# What a dead letter keeps though its verdict changes: since when it is there.
+# The columns that a dead letter keeps if its verdict changes: they say since when it is a dead letter.
 _KEPT: Final = ("batch", "sidelined_at")
 
 
 def rewrite(folder: Where, numbers: Iterable[int]) -> Iterator[bytes]:
-    """Run the tasks over dead letters with these numbers. Yield one manifest as JSON for each."""
+    """Run the replay tasks with these ``numbers``, whose plan is in ``folder``. Yield one manifest as JSON for each."""
     task = Task.of(folder)
     criteria = msgspec.json.decode((task.staging / WANTED).read(), type=DeadLetterFilter)
     return (encode_manifest(partial(_replay_task, task, criteria, number)) for number in numbers)
@@ -84,7 +84,10 @@ def _replay_task(task: Task, criteria: DeadLetterFilter, number: int) -> Manifes
 
 
 class _Rewriting:
-    """Processes the dead letters of files again; ``processing`` adds those that stay dead letters to ``rejected``."""
+    """The replay of the dead letters of one task.
+
+    ``processing`` adds messages that stay dead letters to ``rejected``.
+    """
 
     def __init__(
         self,
@@ -105,7 +108,7 @@ class _Rewriting:
     def rewrite_file(self, place: Place) -> bool:
         """Process the dead letters of a file again. Return True if staged rows replace the file.
 
-        Dead letters whose verdict is another stay with the new one, all others as they are.
+        Dead letters with a new verdict are staged with that verdict, and all other remaining ones unchanged.
         """
         gone = [self._process_again(first, rows) for first, rows in read_dead_letters(place)]
         if not any(mask.any() for mask in gone):
@@ -116,7 +119,10 @@ class _Rewriting:
         return True
 
     def _process_again(self, first: int, rows: pa.RecordBatch) -> Mask:
-        """Process the dead letters of a portion again. Return which of its rows change."""
+        """Process the dead letters in ``rows`` again. Return a mask: True for rows that land or get another verdict.
+
+        ``first`` is the number of the first row in the file.
+        """
         gone = match_rows(self._criteria, rows)
         self.replayed += int(np.count_nonzero(gone))
         for batch in read_message_batches(first, rows, gone):
@@ -129,13 +135,13 @@ class _Rewriting:
         return gone
 
     def _find_unchanged(self, first: int, rows: pa.RecordBatch) -> Sequence[int]:
-        """Return the rows with the same verdict as before; new dead letters are staged for the others."""
+        """Return the indices, in ``rows``, of dead letters with the same verdict. Stage new rows for the others."""
         owners = [
             dead_letter.location.row - first
             for dead_letter in self._rejected
             if isinstance(dead_letter.location, DeadLetterLocation)
         ]
-        # What cannot be read as the message it was keeps what it has of it.
+        # A dead letter whose message cannot be read any more stays unchanged.
         unread = [dead_letter.message is None for dead_letter in self._rejected]
         for dead_letter in self._rejected:
             self._dead_letters.add(dead_letter)
@@ -160,9 +166,10 @@ def _restore_dates(new: pa.RecordBatch, old: pa.RecordBatch) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """The result of a replay, or with ``dry_run`` the expected one.
+    """The result of a replay, or with ``dry_run`` the result that a replay would have.
 
-    ``replayed`` dead letters were processed again; of those that stay, ``changed`` have another reason now.
+    ``replayed`` is the number of dead letters that were processed again. ``changed`` of them remain dead letters, but
+    for another reason.
     """
 
     report: Report
@@ -171,7 +178,7 @@ class Replay:
     dry_run: bool
 
     def to_json(self) -> JSONObject:
-        """The object that ``pipeline replay --json`` prints."""
+        """Return the object that ``pipeline replay --json`` prints."""
         tally = self.report.tally
         return {
             "batch": self.report.batch,
@@ -199,11 +206,11 @@ def replay(
     notify: Callable[[str], None] = lambda _: None,
     runner: Runner | None = None,
 ) -> Replay:
-    """Judge the dead letters of an output folder by the definitions of today, and land those that conform by now.
+    """Process the dead letters of an output folder with the current definitions, and land those that now conform.
 
-    ``notify`` is called with what is doubtful about the definitions. ``runner`` runs the tasks, by default Spark.
-    Raises ``PipelineError`` and what reading definitions raises. A replay that was killed is completed by whatever
-    works on the folder next, or was never begun.
+    ``notify`` is called with doubts about the definitions. ``runner`` runs the tasks, by default Spark. Raises
+    ``PipelineError`` and the errors of reading definitions. If a replay is killed, the next command that writes to the
+    folder completes it, or nothing of it has happened.
     """
     check(job.policy)
     journal = Journal.open_existing(job.place)
@@ -249,14 +256,14 @@ def _replay_on(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterIntake(Intake):
-    """Files of dead letters, by their paths, as the input of a batch."""
+    """The input of a replay: ``files`` of dead letters by path, and the ``criteria`` that select dead letters."""
 
     criteria: DeadLetterFilter
     files: dict[str, DataFile] = field(default_factory=dict)
 
     @classmethod
     def of(cls, files: Sequence[DataFile], folder: Place, criteria: DeadLetterFilter, parallelism: int) -> Self:
-        """Return the files below ``folder``, divided into about ``parallelism`` tasks."""
+        """Return the intake of ``files``, which lie below ``folder``, divided into at most ``parallelism`` tasks."""
         files_by_path = {str(folder / file.name): file for file in files}
         splits = [Split(path=path, start=0, end=file.bytes) for path, file in files_by_path.items()]
         splits.sort(key=lambda split: split.size, reverse=True)
@@ -264,12 +271,12 @@ class DeadLetterIntake(Intake):
         return cls(source=_SOURCE, origin=_SOURCE, tasks=tasks, criteria=criteria, files=files_by_path)
 
     def run_tasks(self, runner: Runner, folder: Place) -> list[bytes]:
-        """The manifest of each task."""
+        """Run all tasks and return the manifest of each as JSON. ``folder`` is the staging folder with their plan."""
         (folder / WANTED).write(msgspec.json.encode(self.criteria))
         return runner.run(len(self.tasks), partial(rewrite, folder), self.size)
 
     def complete_entry(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:
-        """The batch with the files it replaces."""
+        """Return the entry ``batch`` with the files that it replaces, and the counts of the replay."""
         return replace(
             batch,
             removed=tuple(self.files[path] for manifest in manifests for path in manifest.replaced),

@@ -1,4 +1,4 @@
-"""``pipeline run``: one batch. Check, freeze the definitions, run the tasks, commit."""
+"""``pipeline run``: check the job, freeze the definitions, run the tasks and commit, as one batch."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ def run(
     notify: Callable[[str], None] = lambda _: None,
     runner: Runner | None = None,
 ) -> Report:
-    """Do ``job`` as one batch and report what became of its input; ``progress`` is called several times a second.
+    """Run ``job`` as one batch and return its report. ``progress`` is called several times a second.
 
-    ``notify`` is called before a message is read, with each doubt about the definitions. ``runner`` runs the tasks, by
-    default Spark, which alone reads brokers and captures.
+    ``notify`` is called before any message is read, with each doubt about the definitions. ``runner`` runs the tasks.
+    The default is Spark, and only Spark can read brokers and captures.
 
-    Raises ``PipelineError`` (or another ``SignalbookError``, for definitions that cannot be read) with nothing of the
-    batch committed, unless the text says otherwise. A run that was killed is completed, or done from the start, by the
-    next one with the same output and batch id. A ``KeyboardInterrupt`` has a note that says which it will be.
+    Raises ``PipelineError``, or another ``SignalbookError`` for definitions that cannot be read. Nothing of the batch
+    is committed then, unless the error text says otherwise. If a run is killed, the next run with the same output and
+    batch id either completes the batch or starts it again. The note of a ``KeyboardInterrupt`` says which of the two.
     """
     check(job.policy)
-    output = job.place  # an output that cannot be is said before inputs are looked for
+    output = job.place  # first, so that an invalid output is reported before the inputs are searched
     origin, open_intake = _prepare_input(job, notify)
     batch_id = job.batch_id or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
 
@@ -80,8 +80,8 @@ def run(
             yield Begun(opened, open_intake(opened), snapshot)
 
     with _note_interrupts(output, batch_id):
-        # Where they cannot be read, no output is made. Else they are read when it is sure that there is something to
-        # do.
+        # A new output is created only if the definitions can be read. For an existing output they are read once it is
+        # certain that the batch was not committed before.
         if not Journal(output).is_begun():
             definitions()
         with base.explain_failures(base.find_source(job.input_format), job.inputs):
@@ -90,7 +90,7 @@ def run(
 
 @contextmanager
 def _note_interrupts(output: Place, batch_id: str) -> Iterator[None]:
-    """Note at a ``KeyboardInterrupt`` what it left of the batch, as the journal has it."""
+    """Add a note to a ``KeyboardInterrupt``: the state of the batch according to the journal of ``output``."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -112,7 +112,7 @@ def _describe_state(journal: Journal, batch_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The preparation of a batch that has not landed yet."""
+    """The runner, input and definitions of a batch that is about to be processed."""
 
     runner: Runner
     intake: Intake
@@ -128,7 +128,8 @@ def land_once(
 ) -> Report:
     """Land the batch ``job.batch_id`` of the input ``origin``, unless it was landed before. Return its report.
 
-    Waits ``patience`` seconds for others who work in the output folder. Raises as ``run`` does.
+    ``begin`` is called only if the batch has to be processed. Wait up to ``patience`` seconds for other programs that
+    write to the output folder. Raises the errors of ``run``.
     """
     journal = Journal.open(job.place)
     with journal.lock_output(patience), convert_disk_errors(journal.output):
@@ -145,7 +146,7 @@ def land_once(
 
 
 def build_attempt(job: Job, journal: Journal, intake: Intake, snapshot: Snapshot) -> BatchAttempt:
-    """Return an attempt to land the batch ``job.batch_id`` by its job."""
+    """Return an attempt to land the batch ``job.batch_id`` with the settings of ``job``."""
     return BatchAttempt(
         journal=journal,
         batch_id=job.batch_id,
@@ -161,7 +162,7 @@ def build_attempt(job: Job, journal: Journal, intake: Intake, snapshot: Snapshot
 
 
 def check(policy: Policy) -> None:
-    """Raise ``PipelineError`` for a policy that tables cannot follow, and where the native module is missing."""
+    """Raise ``PipelineError`` if tables cannot follow ``policy``, or if the native module is missing."""
     native.load_module()
     check_policy(policy)
 

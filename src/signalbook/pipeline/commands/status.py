@@ -1,4 +1,4 @@
-"""``pipeline status``: the batches of an output folder, and what became of its streams, out of the journal."""
+"""``pipeline status``: report the committed batches of an output folder and the state of its streams."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ STREAMS: Final = "streams"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamState:
-    """The batches of one stream together. ``last`` is the id of the newest, ``finished`` when that was committed.
+    """The totals of all batches of one stream. ``last`` is the id of the newest batch, ``finished`` its commit time.
 
-    ``full`` means that its spool is full until some messages have landed.
+    ``full`` means that the stream's spool is full: it receives no messages until some have landed.
     """
 
     name: str
@@ -50,14 +50,17 @@ class StreamState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """The commits of an output folder: the report of each batch, by its id, and the streams, by name."""
+    """The state of an output folder: the reports of its batches in the order of their ids, and its streams by name."""
 
     reports: list[Report]
     streams: list[StreamState]
 
 
 def status(output: Where) -> Status:
-    """Return the committed batches of an output folder, and its streams. Raises ``PipelineError``."""
+    """Return the committed batches of ``output``, and its streams.
+
+    Raises ``PipelineError`` if ``output`` is not an output folder of the pipeline, or cannot be read.
+    """
     journal = Journal.open_existing(output)
     reports, streams = list[Report](), dict[str, StreamState]()
     for batch in journal.iterate_committed():
@@ -77,14 +80,15 @@ def _build_initial_state(journal: Journal, name: str) -> StreamState:
 
 
 def find_place(journal: Journal, name: str) -> Place:
-    """Return the place in the output for a stream's irreplaceable state."""
+    """Return the place in the output for the state of the stream ``name`` that cannot be rebuilt if it is lost."""
     return journal.output / STREAMS / escape(name)
 
 
 def find_home(journal: Journal, name: str) -> Path:
-    """Return the folder for a stream's files that Spark needs in a file system.
+    """Return the folder for the files of the stream ``name`` that Spark needs in a file system, such as the checkpoint.
 
-    It is in the output, or on this machine if the output is in a store. If it is lost, it is rebuilt from the journal.
+    The folder is in the output, or on this machine if the output is in a store. If it is lost, it is rebuilt from the
+    journal.
     """
     folder = find_place(journal, name).folder
     if folder is None:
@@ -93,7 +97,7 @@ def find_home(journal: Journal, name: str) -> Path:
 
 
 def _find_state_folder() -> Path:
-    """Return the folder of this machine for the state of programs."""
+    """Return the folder for the state of Signalbook on this machine."""
     configured = os.environ.get("SIGNALBOOK_STATE")
     if configured:
         return Path(configured).absolute()
@@ -101,5 +105,5 @@ def _find_state_folder() -> Path:
 
 
 def is_full(journal: Journal, name: str) -> bool:
-    """Return True if a stream's spool is full. Raises ``OSError``."""
+    """Return True if the spool of the stream ``name`` is full. Raises ``OSError`` if it cannot be read."""
     return spool.is_full(find_place(journal, name) / spool.RECEIVED)

@@ -1,9 +1,9 @@
-"""``pipeline stream``: Spark says what is in each micro-batch, the journal that it is landed once.
+"""``pipeline stream``: Spark decides what is in each micro-batch, and the journal ensures that it lands once.
 
-Spark writes to its checkpoint where a micro-batch begins and ends before we get it, and after it that it is done. A
-driver that is killed in between gets the same micro-batch again, with the same number and so the same batch id: if the
-journal has that, nothing is left to do. The journal keeps the offsets, too, so that a checkpoint that is lost can be
-written anew from it (``resume``).
+Before Spark hands over a micro-batch, it writes to its checkpoint where the micro-batch begins and ends. After landing,
+it writes that the micro-batch is done. If the driver is killed in between, Spark hands over the same micro-batch again,
+with the same number and so the same batch id. If the journal has that id, nothing is left to do. The journal also keeps
+the offsets, so that a lost checkpoint can be rebuilt from it (``resume``).
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _JAVA_LOCK: Final = ".lock.java"
 _LOOK: Final = 0.3
 _LOOK_REQUEST: Final = 5.0
 _DYING: Final = 300.0
-"""Seconds that the Java process of a driver that was killed may take to end."""
-# Another program may be at work in the output folder for a while, to replay or compact.
+"""The time in seconds to wait for the end of the Java process of a killed driver."""
+# Another program may lock the output folder for a while, for a replay or a compaction.
 _PATIENCE: Final = 3600.0
 _TURNS: Final = 5
-"""How often a stream is begun, since Spark gives each Python process it starts ten seconds and no more."""
+"""How often to start a stream in all, because Spark fails if one of its Python processes takes ten seconds to start."""
 
 # Names and contents of Spark's checkpoint.
 _OFFSETS: Final = "offsets"
@@ -69,15 +69,18 @@ _LANDED: Final = 'v1\n{"nextBatchWatermarkMs":0}'
 
 
 def build_input_fingerprint(checkpoint: Path, number: int) -> str:
-    """Return a fingerprint of the input of a micro-batch: where it begins and ends in its sources.
+    """Return a fingerprint of the input of micro-batch ``number``: its begin and end offsets in the sources.
 
-    Raises ``PipelineError`` if the checkpoint does not say.
+    Raises ``PipelineError`` if the checkpoint lacks these offsets.
     """
     return fingerprint([end_offsets(checkpoint, number - 1) if number else "", end_offsets(checkpoint, number)])
 
 
 def end_offsets(checkpoint: Path, number: int) -> str:
-    """Return the end of a micro-batch in its sources. Raises ``PipelineError`` if the checkpoint lacks it."""
+    """Return the end offsets of micro-batch ``number`` in its sources, as the checkpoint has them.
+
+    Raises ``PipelineError`` if the checkpoint lacks them.
+    """
     path = checkpoint / _OFFSETS / str(number)
     try:
         return "\n".join(path.read_text().splitlines()[_HEAD:])
@@ -89,15 +92,15 @@ def end_offsets(checkpoint: Path, number: int) -> str:
 
 
 def resume(checkpoint: Path, journal: Journal, job: StreamJob) -> str:
-    """Continue a checkpoint that is gone, or older than the journal, after what has landed.
+    """Rebuild a checkpoint that is missing or older than the journal, so that a stream continues after landed batches.
 
-    Returns the id of the last landed batch, empty for a valid checkpoint. Raises ``PipelineError`` for a checkpoint
-    with batches that the journal does not have.
+    Return the id of the last landed batch, or an empty string if the checkpoint was valid and stays unchanged. Raises
+    ``PipelineError`` for a checkpoint with batches, or offsets, that differ from those of the journal.
     """
     last = _find_last_landed(journal, job.name)
     planned, committed = _find_newest(checkpoint / _OFFSETS), _find_newest(checkpoint / _COMMITS)
     if planned < 0:
-        # What a Java process was writing when it was killed: Spark begins nothing beside it.
+        # Remove the temporary files of a killed Java process: Spark does not start a query next to them.
         for leftover in (checkpoint / _OFFSETS).glob(".*"):
             leftover.unlink()
     ends = [_read_end(journal, job, number) for number in range(max(last - 1, 0), last + 1)]
@@ -122,7 +125,7 @@ def _find_last_landed(journal: Journal, name: str) -> int:
 
 
 def _read_end(journal: Journal, job: StreamJob, number: int) -> str:
-    """Return the end of a micro-batch of the journal, or an empty text."""
+    """Return the end offsets of micro-batch ``number`` from the journal, or an empty string if the journal lacks it."""
     batch = journal.find(job.batch_id(number))
     return batch.offsets if batch is not None and batch.stream == job.name else ""
 
@@ -133,15 +136,16 @@ def _find_newest(folder: Path) -> int:
 
 
 def _write(checkpoint: Path, last: int, ends: list[str]) -> None:
-    """A checkpoint as after the batch ``last``; it has the one before, too, from which Spark takes where that began.
+    """Write the checkpoint that Spark has after the batch ``last``. ``ends`` are the end offsets of the last batches.
 
-    Sound whenever this dies: without the last file Spark gives us the batch ``last`` again, which the journal knows.
+    The batch before ``last`` is included, because its end is where ``last`` began. If this process dies before the last
+    file is written, Spark repeats the batch ``last``, which the journal recognises.
     """
     if not (checkpoint / _METADATA).exists():
         _replace(checkpoint / _METADATA, f'{{"id":"{uuid4()}"}}')
     for number, end in enumerate(ends, last - len(ends) + 1):
         _replace(checkpoint / _OFFSETS / str(number), _PLANNED + end)
-    # Last: without it Spark repeats the batch, with it and without the offsets before it would not start.
+    # This file comes last. Without it Spark repeats the batch. With it but without the offsets, Spark would not start.
     _replace(checkpoint / _COMMITS / str(last), _LANDED)
 
 
@@ -160,10 +164,11 @@ def stream(
     done: Callable[[Report], None] = lambda _: None,
     show: ShowProgress = lambda _: None,
 ) -> None:
-    """Land messages as they come until ``stop`` is set, and with ``job.once`` no longer than there are some.
+    """Land messages as they arrive until ``stop`` is set. With ``job.once``, return once no message is left.
 
-    ``done`` takes the report of each batch, ``notify`` notices for people. Raises ``PipelineError`` and what reading
-    definitions raises; then all batches that were reported are committed, and the next run goes on behind them.
+    ``done`` is called with the report of each batch, and ``notify`` with notices for people. Raises ``PipelineError``
+    and the errors of reading definitions. All reported batches are committed then, and the next run continues after
+    them.
     """
     check(job.job.policy)
     source = base.find_record_source(job.job.input_format)
@@ -171,7 +176,7 @@ def stream(
     home = status.find_home(journal, job.name)
     explained = base.explain_failures(source, job.job.inputs)
     with suppress(Stopped), convert_disk_errors(journal.output), explained, ExitStack() as opened:
-        # Where nothing was made yet, nothing is unless they can be read.
+        # A new output is created only if the definitions can be read.
         early = None if journal.is_begun() else opened.enter_context(_open_definitions(job.job, home, notify))
         journal.make()
         opened.push(partial(_discard, journal))
@@ -181,7 +186,7 @@ def stream(
             complete_unfinished(journal, show)
             check_tables(journal, job.job)
             check_reachable(journal, job.job.table_format)
-            # Once, since it takes a look at all batches.
+            # Once for the whole stream, because this reads entries of the journal.
             job = replace(job, job=replace(job.job, policy=settle_columns(job.job.policy, journal)))
         definitions = early or opened.enter_context(_open_definitions(job.job, home, notify))
         with (
@@ -193,8 +198,8 @@ def stream(
                 notify(f"the checkpoint of the stream does not have all that was landed: it goes on behind {behind}")
             spools = isinstance(source, SpoolingSource)
             watch = _SpoolWatch(journal, job.name, notify).check if spools else lambda: None
-            # Spark's ten seconds for a new Python process are not to be set, and a busy machine exceeds them now and
-            # then.
+            # Spark allows a new Python process ten seconds to start, and has no setting for this limit. A busy machine
+            # sometimes exceeds it.
             for turns_left in reversed(range(_TURNS if alone else 0)):
                 batches = MicroBatches(job, journal, definitions, stop, done, show)
                 query = _start(job, session, source, batches, home / _CHECKPOINT, status.find_place(journal, job.name))
@@ -209,7 +214,7 @@ def stream(
 
 
 def _open_definitions(job: Job, home: Path, notify: Callable[[str], None]) -> closing[Definitions]:
-    """Return the definitions of a stream, kept in its folder."""
+    """Return the definitions of a stream, with a copy in its folder ``home``. They are closed with the context."""
     snapshot_file = home / build_file_name(job.registry, job.groups, job.subjects)
     return closing(
         Definitions(
@@ -219,11 +224,14 @@ def _open_definitions(job: Job, home: Path, notify: Callable[[str], None]) -> cl
 
 
 class _SlowError(PipelineError):
-    """A process of Spark's did not start in time: it may the next time."""
+    """The error if a Python process of Spark did not start in time. Starting the stream again may succeed."""
 
 
 class MicroBatches:
-    """Lands one micro-batch after the other, and none once it is stopped or ``stop`` is set."""
+    """A callback for Spark that lands one micro-batch after another, until it is stopped or ``stop`` is set.
+
+    ``on_batch`` is called with the report of each batch. ``failure`` is the error that ended the stream, if any.
+    """
 
     def __init__(
         self,
@@ -246,7 +254,10 @@ class MicroBatches:
         self._stopped = False
 
     def take(self, frame: DataFrame, number: int) -> None:
-        """Land micro-batch ``number``. Spark takes it for done unless this raises."""
+        """Land micro-batch ``number``, whose messages are the rows of ``frame``.
+
+        Spark marks it as done unless this raises.
+        """
         # the lock holds ``stop`` back until a batch is committed: Spark must not end in the midst of one
         with self._gate:
             if self._stopped or self._stop.is_set():  # ``stop`` may come while Spark prepares a batch
@@ -263,14 +274,14 @@ class MicroBatches:
                 self._on_batch(report)
 
     def stop(self) -> None:
-        """Wait for the batch at work and take no more."""
+        """Wait until the current batch has landed, and accept no further batch."""
         with self._gate:
             self._stopped = True
 
     def _land(self, frame: DataFrame, number: int) -> Report | None:
-        """The report of the batch, None if it was committed before: Spark asks again for one it died in."""
+        """Land a batch and return its report, or None if it was committed: Spark repeats batches after a crash."""
         job = self._stream.job
-        # a batch that died while it was committed is this very one, or that of another program in the folder
+        # A batch whose commit was interrupted is either this very batch, or that of another program in the folder.
         complete_unfinished(self._journal, self._show)
         batch_id = self._stream.batch_id(number)
         origin = build_input_fingerprint(self._checkpoint, number)
@@ -311,7 +322,10 @@ def _start(
 def _follow(
     query: StreamingQuery, batches: MicroBatches, stop: threading.Event, job: StreamJob, look: Callable[[], None]
 ) -> None:
-    """Wait for the end of the stream, or bring it about; ``look`` meanwhile."""
+    """Wait until the stream ends, or end it when ``stop`` is set. Call ``look`` repeatedly while waiting.
+
+    Raises ``PipelineError`` if the stream failed, ``_SlowError`` if starting it again may help.
+    """
     try:
         while query.isActive and not stop.wait(_LOOK):
             look()
@@ -323,7 +337,7 @@ def _follow(
         # middle.
         batches.stop()
         _end(query)
-    # first: a worker that did not start is the failure of the batch as well, and to be raised as such would be final
+    # This check comes first: a worker that did not start makes the batch fail as well, and that error would be final.
     if SLOW in str(failed):
         raise _SlowError(f"the stream {job.name} ended: Spark's Python did not start in time")
     if isinstance(batches.failure, SignalbookError):
@@ -333,7 +347,7 @@ def _follow(
 
 
 class _SpoolWatch:
-    """Says when the spool of a stream has come to be full, and when it is no longer."""
+    """A watch that calls ``notify`` when the spool of the stream ``name`` becomes full, and when it has space again."""
 
     def __init__(self, journal: Journal, name: str, notify: Callable[[str], None]) -> None:
         self._journal = journal
@@ -344,7 +358,7 @@ class _SpoolWatch:
         self._full = False
 
     def check(self) -> None:
-        """Notify about a full spool, unless it was checked right before."""
+        """Check the spool and notify about a change. Return at once if the last check was too recent."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + self._pause
@@ -367,7 +381,10 @@ def _end(query: StreamingQuery) -> None:
 
 @contextmanager
 def _lock_stream(journal: Journal, home: Path, name: str) -> Iterator[None]:
-    """Keep a second run of the same stream out, of this machine and, where the output is in a store, of others."""
+    """Hold the lock of the stream ``name`` while the context lasts, so that no second run of it can start.
+
+    If the output is in a store, runs on other machines are excluded, too. Raises ``PipelineError`` if it is locked.
+    """
     home.mkdir(parents=True, exist_ok=True)
     with ExitStack() as locks:
         _take(lock_of(place_of(home / _LOCK)), name, locks)
@@ -382,16 +399,16 @@ def _lock_stream(journal: Journal, home: Path, name: str) -> Iterator[None]:
 
 
 def _has_begun(journal: Journal, home: Path, name: str) -> bool:
-    """Return True if a stream has a known beginning, or messages or a session of a broker."""
+    """Return True if the stream ``name`` has offsets in its checkpoint, or has received messages from a broker."""
     places = [place_of(home / _CHECKPOINT / part) for part in (_OFFSETS, _SOURCES, _COMMITS)]
     places.append(status.find_place(journal, name) / spool.RECEIVED)
-    with suppress(OSError):  # of a store: nobody knows
+    with suppress(OSError):  # a store that fails: assume that the stream has begun
         return any(file.size for place in places for file in place.list_files(deep=True))
     return True
 
 
 def _forget(journal: Journal, home: Path, name: str) -> None:
-    """Remove what a stream that never began has of its own, with folders that are empty then."""
+    """Remove the files of a stream that never began, and the folders that are empty then."""
     with suppress(OSError):
         if journal.output.folder is None:
             (status.find_place(journal, name) / _LOCK).delete()
@@ -401,7 +418,7 @@ def _forget(journal: Journal, home: Path, name: str) -> None:
 
 
 def _discard(journal: Journal, kind: object, error: object, trace: object) -> None:  # noqa: ARG001 - as for ``__exit__``
-    """Leave no output that was not there, where nothing came of it."""
+    """Remove a new output again if the stream failed before its first batch."""
     if error is not None:
         journal.discard()
 
@@ -420,9 +437,10 @@ def _take(lock: Lock, name: str, locks: ExitStack) -> None:
 def _wait_for_others(
     session: SparkSession, file: Path, name: str, stop: threading.Event, notify: Callable[[str], None]
 ) -> Iterator[bool]:
-    """Wait for the Java process of a driver that was killed: until it ends it writes to the stream's checkpoint.
+    """Wait for the Java process of a killed driver to end, because until then it writes to the stream's checkpoint.
 
-    False if the stream was stopped meanwhile.
+    Yield True once the process has ended, False if ``stop`` was set first. Raises ``PipelineError`` after ``_DYING``
+    seconds.
     """
     deadline = time.monotonic() + _DYING
     with open_java_lock(session, file) as locked:

@@ -1,1 +1,1 @@
-"""The pipeline's fast path: whole columns of events at a time, from messages to rows of tables."""
+"""The pipeline's fast path: it turns messages into rows of tables, whole columns at a time."""

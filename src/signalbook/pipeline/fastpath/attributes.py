@@ -1,7 +1,7 @@
-"""Attributes of many events, held to what CloudEvents and definitions ask of them.
+"""Check the attributes of many events against CloudEvents and against definitions.
 
-They are held to the checks of ``messages``, but each distinct value, or combination of values that a definition looks
-at, is asked about once, and the answer remembered.
+The checks are those of the package ``messages``. Each distinct value, or combination of values that a definition
+checks, is checked only once, and the result is cached.
 """
 
 from __future__ import annotations
@@ -28,37 +28,40 @@ from signalbook.pipeline.fastpath.verdicts import RejectionVerdict, Verdicts
 from signalbook.pipeline.sources.base import Offsets
 from signalbook.values import Finding, canonical_json
 
-# Answers that are kept, before all are forgotten: anybody may send any number of values.
+# Results that are cached before the cache is emptied: anybody may send any number of values.
 _MOST_SOUND_VALUES: Final = 50_000
 _MOST_CONTEXTS: Final = 50_000
-# And bytes of the values that they are of.
+# The same limit for the bytes of the values that the results are for.
 _MOST_KEPT: Final = 16 * 1024 * 1024
 _EVENT: Final[dict[str, Any]] = {"specversion": SPECVERSION, "id": "i", "source": "s", "type": "t"}
-# Lengths of times, and that of the date in them.
+# The lengths of times in the usual spellings, and the length of the date in them.
 _LENGTHS: Final = (20, 24, 27, 30)
 _DATE: Final = 10
 _PRINTABLE: Final = range(ord(" "), ord("~") + 1)
-# The start of the year 1900 in microseconds; whatever is older gets a closer look.
+# The start of the year 1900 in microseconds. Columns with older times are checked value by value.
 _ANCIENT: Final = -2_208_988_800_000_000
-# Attributes of which a definition without a value for them asks no more than whether they are there.
+# If a definition declares these attributes without a value, and with one of these types, only their presence matters.
 _PRESENCE: Final = {"id": (None, "string"), "subject": (None, "string"), "time": (None, "timestamp")}
-# Before the names of properties of the protocol, so that they are none of attributes.
+# The prefix that distinguishes the names of protocol properties from the names of attributes.
 _PROPERTY: Final = "@"
 # Stands for all values that fit a template.
 _FITS: Final = object()
-# Attributes that decide without being declared: a content type may be implied (F-32).
+# Attributes that matter even if a definition does not declare them, because it may imply a content type (F-32).
 _UNDECLARED: Final = frozenset({"datacontenttype"})
 
 
 class AttributeChecks:
-    """Soundness of attribute values (K-24). With ``all_events`` what lacks one that all have is one, too."""
+    """The checks of attribute values by the rules of CloudEvents (K-24).
+
+    With ``all_events``, a message without a required attribute is an invalid event. Otherwise it is not an event.
+    """
 
     def __init__(self, *, all_events: bool) -> None:
         self._all_events = all_events
         self._sound: dict[str, set[Any]] = {}
 
     def find_doubtful(self, batch: EventBatch, verdicts: Verdicts) -> npt.NDArray[np.bool_]:
-        """Return which events have an attribute that may be invalid. ``verdicts`` get the known violations."""
+        """Return which events have an attribute that may be invalid. Known violations are added to ``verdicts``."""
         doubtful, invalid_values = np.zeros(len(batch), np.bool_), dict[str, tuple[Offsets, list[Any]]]()
         for name, codes, values in _encode_checked_attributes(batch):
             bad = self._find_unsound(name, values)
@@ -115,16 +118,18 @@ def _reject_invalid(
     invalid_values: Mapping[str, tuple[Offsets, list[Any]]],
     verdicts: Verdicts,
 ) -> None:
-    """Reject events for missing or invalid attributes. Events that share all of that are checked once.
+    """Reject ``events`` for missing or invalid attributes. Events with the same problems are checked once.
 
-    ``invalid_values`` has for each attribute the number of each event's invalid value, 0 without one, and the values.
+    ``missing`` is the result of ``find_missing``. ``invalid_values`` has for each attribute the number of each event's
+    invalid value, counted from 1 (0: the value is valid), and the values.
     """
     combined, count = make_dense(missing[events], 1 << len(REQUIRED))
     several = np.full(len(events), -1)
     for numbers, values in invalid_values.values():
         combined, count = make_dense(combined * (len(values) + 1) + numbers[events], count * (len(values) + 1))
         several += numbers[events] > 0
-    # What is invalid is said in the order of the message, which columns do not have: of several each is looked at.
+    # Violations are listed in the order of the message, which columns do not have. So the message is read for each
+    # event with several invalid attributes.
     orders: dict[tuple[str, ...], int] = {tuple(invalid_values): 0}
     codes = np.zeros(len(events), np.int64)
     for place in np.flatnonzero(several > 0).tolist():
@@ -157,9 +162,10 @@ def _is_plain_text(texts: pa.StringArray) -> bool:
 
 
 def _are_plain_times(batch: EventBatch) -> bool:
-    """Return True if all times are like ``2026-01-02T03:04:05Z``, with 3, 6 or 9 more digits at most.
+    """Return True if all times are like ``2026-01-02T03:04:05Z``, or have 3, 6 or 9 decimals of a second in addition.
 
     Arrow reads a few spellings that RFC 3339 does not have. These lengths, with T and Z in their places, exclude them.
+    Times before 1900 make the result False.
     """
     texts, times = batch.attributes["time"], batch.times
     if times is None or pc.min(times.cast(pa.int64())).as_py() <= _ANCIENT:
@@ -175,7 +181,7 @@ def _are_plain_times(batch: EventBatch) -> bool:
     return bool((characters[places + _DATE] == ord("T")).all() and (characters[places + lengths - 1] == ord("Z")).all())
 
 
-# A look at a whole column, which is not all null, that may settle it; what it does not is looked at value by value.
+# Quick checks of a whole column, which must not be all null. True: all values are valid. False: each must be checked.
 _PLAIN: Final[Mapping[str, Callable[[EventBatch], bool]]] = {
     "id": lambda batch: _is_plain_text(batch.attributes["id"]),
     "subject": lambda batch: _is_plain_text(batch.attributes["subject"]),
@@ -184,7 +190,7 @@ _PLAIN: Final[Mapping[str, Callable[[EventBatch], bool]]] = {
 
 
 def build_checks_key(definition: CompiledDefinition) -> bytes:
-    """Return a key that definitions share if one ``EnvelopeChecks`` can check all of them in one source."""
+    """Return a key that is equal for definitions if one ``EnvelopeChecks`` can check the messages of all of them."""
     raw = definition.definition
     metadata = {name: entry for name, entry in (raw.get("envelopemetadata") or {}).items() if name != "type"}
     stated = raw.get("datacontenttype"), raw.get("dataschemaformat"), raw.get("protocol"), raw.get("protocoloptions")
@@ -192,9 +198,9 @@ def build_checks_key(definition: CompiledDefinition) -> bytes:
 
 
 def _find_free_templates(definition: CompiledDefinition, properties: Collection[str]) -> Mapping[str, Template]:
-    """Return the templates with a single placeholder that no other template has. Only these make a difference.
+    """Return the templates with a single placeholder that no other template has. Only these are matched as columns.
 
-    Those of properties of the protocol, where these are looked at, are by names that no attribute has.
+    Templates of the protocol's ``properties`` are included, by names with the prefix ``_PROPERTY``.
     """
     options = {
         _PROPERTY + name: template for name, template in definition.protocol_templates.items() if name in properties
@@ -209,7 +215,10 @@ def _find_free_templates(definition: CompiledDefinition, properties: Collection[
 
 
 def _select_texts(batch: EventBatch, name: str, events: Offsets) -> pa.StringArray | None:
-    """Return the events' values of an attribute or property, ``None`` if some values of the attribute are not texts."""
+    """Return the events' values of an attribute or property as texts.
+
+    Return ``None`` if some values of the attribute are not texts, or if no event has it.
+    """
     if name.startswith(_PROPERTY):
         return batch.select_property_texts(name.removeprefix(_PROPERTY), events)
     if name in batch.attributes:
@@ -219,9 +228,9 @@ def _select_texts(batch: EventBatch, name: str, events: Offsets) -> pa.StringArr
 
 
 def _capture_placeholder(template: Template, texts: pa.StringArray) -> pa.StringArray:
-    """Return the values of a template's one placeholder in texts, like ``Template.match``.
+    """Return the values of a template's only placeholder in ``texts``, like ``Template.match``.
 
-    Null for texts that do not match, and for percent-encoded values.
+    The result is null for texts that do not match, and for values that have to be percent-decoded.
     """
     first, last = template.literals
     fits = pc.and_(pc.starts_with(texts, first), pc.ends_with(texts, last))
@@ -234,14 +243,14 @@ def _capture_placeholder(template: Template, texts: pa.StringArray) -> pa.String
 
 
 class _Breaches:
-    """The violations of envelopes, each once, because most events break a rule as others do."""
+    """A numbered list of violations of envelopes, without duplicates, because most invalid events are alike."""
 
     def __init__(self) -> None:
         self.by_number: list[tuple[Finding, ...]] = []
         self._numbers: dict[tuple[Finding, ...], int] = {}
 
     def assign_number(self, findings: tuple[Finding, ...]) -> int:
-        """The place of these."""
+        """Return the number of ``findings``, which are added to the list if they are new."""
         number = self._numbers.setdefault(findings, len(self.by_number))
         if number == len(self.by_number):
             self.by_number.append(findings)
@@ -249,16 +258,16 @@ class _Breaches:
 
 
 def _estimate_size(value: Any) -> int:
-    """Return the approximate size in bytes of a value that cached answers have as their key."""
+    """Return the approximate size in bytes of ``value``, a key of the cache of results."""
     if isinstance(value, tuple):
         return sum(map(_estimate_size, value))
     return len(value) if isinstance(value, (str, bytes)) else 1
 
 
 class EnvelopeChecks:
-    """Holds envelopes of known type to a definition, and finds what stands for its placeholders (K-34).
+    """The checks of envelopes against a definition, which also find the values of its placeholders (K-34).
 
-    ``properties`` are those of the protocol that are looked at as well.
+    ``type`` is the type of all events. ``properties`` are the names of protocol properties that are checked, too.
     """
 
     def __init__(self, definition: CompiledDefinition, type: str, properties: Collection[str] = ()) -> None:
@@ -271,20 +280,19 @@ class EnvelopeChecks:
         self._forget()
 
     def _forget(self) -> None:
-        # contexts by number, as a column for each placeholder, what is wrong with those that have none, by numbers
-        # below zero, and numbers by the attributes that make a difference and their values
+        # Contexts by number, as a column for each placeholder. Violations of events without a context, by numbers
+        # below zero. Both kinds of numbers by the names of the attributes that matter, and by their values.
         self._count = self._kept = 0
         self._contexts: dict[str, pa.StringArray] = {}
         self._breaches = _Breaches()
         self._numbers: dict[tuple[str, ...], dict[Any, int]] = {}
 
     def number_contexts(self, batch: EventBatch, events: Offsets) -> Offsets:
-        """Return the number of each event's context, or one below zero if the event does not fit the definition."""
-        # those without a match are kept too
+        """Return the number of each event's context, or a number below zero if it does not fit the definition."""
+        # results for events that do not fit are cached, too
         if self._kept > _MOST_KEPT or sum(map(len, self._numbers.values())) > _MOST_CONTEXTS:
             self._forget()
-        # Which attributes make a difference may change from batch to batch, so that answers are filed under their names
-        # too.
+        # The attributes that matter may change from batch to batch, so their names are part of the key of the cache.
         names, keys, firsts, inverse = self._find_distinct(batch, events)
         numbers_by_key = self._numbers.setdefault(names, {})
         fresh: list[Mapping[str, str | None]] = []
@@ -303,7 +311,7 @@ class EnvelopeChecks:
         return numbers
 
     def build_verdict(self, number: int, definition: CompiledDefinition) -> RejectionVerdict:
-        """Return the verdict on events of a checked definition with a number below zero."""
+        """Return the verdict on events that do not fit ``definition``: ``number`` is below zero."""
         findings = self._breaches.by_number[-1 - number]
         return RejectionVerdict(
             reason=breach_reason(findings), violations=findings[:MAX_FINDINGS], candidates=(definition.xid,)
@@ -317,7 +325,7 @@ class EnvelopeChecks:
         self._count += len(fresh)
 
     def build_maps(self, batch: EventBatch, events: Offsets, numbers: Offsets) -> pa.Array:
-        """The contexts of these events, which have these numbers, as a ``columns.TEXT_MAP``."""
+        """Return the contexts of ``events`` as a ``columns.TEXT_MAP``. ``numbers`` are from ``number_contexts``."""
         if not self._contexts or not len(events):
             return pa.nulls(len(numbers), columns.TEXT_MAP)
         indices = pa.array(numbers)
@@ -330,7 +338,10 @@ class EnvelopeChecks:
         return build_text_maps(values_by_name)
 
     def _find_distinct(self, batch: EventBatch, events: Offsets) -> tuple[tuple[str, ...], list[Any], Offsets, Offsets]:
-        """Return attribute names, their distinct values, an event with each, and the number of each event's values."""
+        """Return distinct combinations of the values of the attributes and properties that matter.
+
+        The parts are: names, combinations of values, an event with each combination, the number of each event's.
+        """
         parts: dict[str, tuple[Offsets, list[Any]]] = {}
         for name in (*batch.attributes, *batch.extensions):
             part = self._encode_attribute(batch, name, events)
@@ -345,7 +356,7 @@ class EnvelopeChecks:
         return tuple(parts), keys, events[samples], combined
 
     def _encode_attribute(self, batch: EventBatch, name: str, events: Offsets) -> tuple[Offsets, list[Any]] | None:
-        """Return codes and values of an attribute for the checks, or ``None`` if it makes no difference."""
+        """Return the code of each event's value of an attribute, and values by code. ``None``: it does not matter."""
         if name == "type" or (name not in self._declared and name not in _UNDECLARED):
             return None
         texts = _select_texts(batch, name, events) if name in self._templates else None
@@ -357,7 +368,7 @@ class EnvelopeChecks:
             return codes, [_FITS, *values]
         if name in batch.extensions:
             codes, values = batch.encode_attribute(name)
-            return codes[events], [(value.__class__, value) for value in values]  # for True == 1
+            return codes[events], [(value.__class__, value) for value in values]  # because True == 1
         if not self._is_presence(name):
             codes, values = batch.encode_attribute(name)
             return codes[events], values
@@ -367,7 +378,7 @@ class EnvelopeChecks:
         return (absent.cast(pa.int64()).to_numpy(), [False, True]) if absent.true_count else None
 
     def _encode_property(self, batch: EventBatch, name: str, events: Offsets) -> tuple[Offsets, list[Any]]:
-        """The same of a property of the protocol."""
+        """Return the code of each event's value of a protocol property, and the values by code, made hashable."""
         codes, values = batch.encode_property(name)
         codes, keys = codes[events], list(map(make_hashable, values))
         key = _PROPERTY + name
@@ -377,7 +388,7 @@ class EnvelopeChecks:
         return np.where(fits, len(keys), codes), [*keys, _FITS]
 
     def _match_template(self, name: str, texts: pa.StringArray) -> npt.NDArray[np.bool_]:
-        """Return which texts certainly match the template of that name."""
+        """Return which texts certainly match the template called ``name``."""
         matches: npt.NDArray[np.bool_] = (
             _capture_placeholder(self._templates[name], texts).is_valid().to_numpy(zero_copy_only=False)
         )
@@ -388,12 +399,12 @@ class EnvelopeChecks:
         return name in _PRESENCE and declared.get("value") is None and declared.get("type") in _PRESENCE[name]
 
     def _read_properties(self, batch: EventBatch, number: int) -> dict[str, Any]:
-        """The protocol's properties that are looked at, of one event, those that it has."""
+        """Return the values of the checked protocol properties of one event. Properties that it lacks are left out."""
         columns = ((name, *batch.encode_property(name)) for name in self._properties)
         return {name: values[codes[number]] for name, codes, values in columns if values[codes[number]] is not None}
 
     def _check_event(self, batch: EventBatch, number: int) -> tuple[dict[str, str], tuple[Finding, ...]]:
-        """The context of one event, and what is wrong with its attributes."""
+        """Return the context of one event, and the violations of its attributes and properties."""
         context: dict[str, str] = {}
         attributes, place = batch.collect_attributes(number, self._names), self._read_properties(batch, number)
         findings = self._definition.check_event({**attributes, "specversion": SPECVERSION, "type": self._type}, context)

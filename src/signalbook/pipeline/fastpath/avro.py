@@ -1,7 +1,7 @@
-"""Avro payloads into columns: what the native module has to know of a schema to read its binary encoding.
+"""Plan how the native module reads Avro's binary encoding into columns.
 
-Of unions of several types, and of types inside themselves, columns hold JSON text, which the module writes to the byte
-as the slow path does.
+For unions of several types and for recursive types, columns hold JSON text. The native module writes exactly the same
+bytes of text as the slow path.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.native import Decode, NoPlan
 from signalbook.values import JSONObject
 
-# As native/src/avro.rs reads it.
+# A plan in the form that native/src/avro.rs reads.
 Plan = tuple[Any, ...]
 _DAY: Final = 86_400_000_000
-# Bounds in the column's unit, and how many of those a unit of the payload is.
+# The bounds of values in the column's unit, and the number of these units in one unit of the payload.
 _TIMES: Final = {
     ("long", "timestamp-millis"): (columns.MICROSECONDS, 1000),
     ("long", "timestamp-micros"): (columns.MICROSECONDS, 1),
@@ -32,18 +32,19 @@ _TIMES: Final = {
 }
 
 
-# Decimals that columns have room for.
+# The largest number of digits of a decimal column.
 _MAX_DIGITS: Final = 38
 
 
 def build_avro_decoder(schema: AvroSchema, shape: Shape) -> Decode:
-    """Return the decoder of payloads to the arrays of ``columns.payload(shape)``. Raises ``NoPlan``.
+    """Return the decoder of payloads to the arrays of ``columns.build_payload(shape)``.
 
-    Null is not a payload, so schemas that allow it have no decoder; nor have decimals of more than 38 digits.
+    Raises ``NoPlan`` for schemas that allow null, because null is not a payload, and for decimals of more than 38
+    digits.
     """
     types = schema.names.types
     node = _resolve_type(schema.type, types)
-    # a schema that reads what another wrote resolves names and defaults, which is left to the slow path
+    # a schema that reads payloads of another schema has to resolve names and defaults, which only the slow path does
     if schema.writer is not None or isinstance(node, list) or node["type"] == "null":
         raise NoPlan
     members = isinstance(shape, Struct) and bool(shape.fields)
@@ -77,7 +78,7 @@ def _plan(node: Type, types: Mapping[str, JSONObject], kind: pa.DataType, above:
 
 
 def _plan_optional(node: list[Type], types: Mapping[str, JSONObject], kind: pa.DataType, above: frozenset[str]) -> Plan:
-    """A value or null, by the number of the branch that null is; of other unions the text."""
+    """Return the plan of a union: a value or null, with the number of the null branch. Other unions become text."""
     if len(node) != 2 or "null" not in node or node[0] == node[1]:
         return _plan_text(node, types)
     # Which branch is null differs from schema to schema, and is the first thing in the bytes of the value.
@@ -89,7 +90,10 @@ def _plan_optional(node: list[Type], types: Mapping[str, JSONObject], kind: pa.D
 
 
 def _plan_scalar(node: JSONObject, *, nanos: bool = False) -> Plan:
-    """A value that has none inside it; of times in nanoseconds the column may be one of times, or of numbers."""
+    """Return the plan of a value without inner values.
+
+    Times in nanoseconds have a column of times with ``nanos``, and else a column of numbers.
+    """
     name, logical = node["type"], node.get("logicalType")
     if name == "enum":
         return "enum", list(node["symbols"])
@@ -107,7 +111,7 @@ def _plan_scalar(node: JSONObject, *, nanos: bool = False) -> Plan:
 
 
 def _plan_logical(name: str, logical: str, node: JSONObject) -> Plan | None:
-    """A value that a logical type makes another one; ``None`` for those that stay what they are."""
+    """Return the plan of a value that its logical type converts, ``None`` if the type does not convert it."""
     if logical == "decimal":
         digits = int(node.get("precision", 0))
         if not 0 < digits <= _MAX_DIGITS:
@@ -122,7 +126,7 @@ def _plan_logical(name: str, logical: str, node: JSONObject) -> Plan | None:
 
 
 def _plan_text(node: Type, types: Mapping[str, JSONObject]) -> Plan:
-    """Return the plan for any value as text. Recursive types are plans of their own, by number."""
+    """Return the plan for any value as text. Recursive types have separate plans, which plans refer to by number."""
     type_numbers: dict[str, int] = {}
     root = _plan_text_node(node, types, frozenset(), type_numbers)
     plans: list[Plan] = []

@@ -1,8 +1,8 @@
-"""A batch of events as columns: the value that the steps of the fast path are given.
+"""A batch of events as columns, on which the steps of the fast path work.
 
-Attributes and extensions are Arrow arrays with an entry for each event, data lies where it came. Steps name events by
-their numbers in the batch. Where a step asks for each distinct value once, values have small numbers (codes) of their
-own.
+Attributes and extensions are Arrow arrays with an entry for each event. Data is not copied from the messages. Steps
+identify events by their numbers in the batch. If a step handles each distinct value only once, these values are
+numbered; the numbers are called codes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.sources.base import NOWHERE, MessageBatch, Offsets, build_transport_arrays
 
 Kinds = npt.NDArray[np.uint8]
-# From a text to the value that it is of, by kind.
+# The kinds of extension values as numbers, and for each kind the function from text to value.
 _KINDS: Final[Mapping[type, int]] = {str: 0, bool: 1, int: 2}
 _VALUES: Final[Sequence[Callable[[str], Attribute]]] = (str, "true".__eq__, int)
 
@@ -41,7 +41,7 @@ _VALUES: Final[Sequence[Callable[[str], Attribute]]] = (str, "true".__eq__, int)
 class ExtensionColumn:
     """The values of an extension attribute as texts, null for events without it.
 
-    ``kinds`` tell strings from booleans and integers, by the numbers of ``_KINDS``; without them all are strings.
+    ``kinds`` are the types of the values, as numbers of ``_KINDS``. If it is ``None``, all values are strings.
     """
 
     texts: pa.StringArray
@@ -49,14 +49,14 @@ class ExtensionColumn:
 
     @classmethod
     def of(cls, values: Sequence[Attribute | None]) -> ExtensionColumn:
-        """Return a column of values."""
+        """Return the column of ``values``, which are ``None`` for events without the attribute."""
         texts = [None if value is None else format_attribute(value) for value in values]
         kinds = np.fromiter((_KINDS.get(value.__class__, 0) for value in values), np.uint8, len(values))
         return cls(pa.array(texts, pa.string()), kinds if kinds.any() else None)
 
     @classmethod
     def join(cls, parts: Iterable[tuple[ExtensionColumn | None, int]]) -> ExtensionColumn:
-        """Join columns. ``None`` stands for so many events without a value."""
+        """Join columns, each of which comes with its number of events. A column that is ``None`` has no values."""
         filled = [(cls(pa.nulls(count, pa.string())) if part is None else part, count) for part, count in parts]
         texts = pa.concat_arrays([part.texts for part, _ in filled])
         if all(part.kinds is None for part, _ in filled):
@@ -65,12 +65,12 @@ class ExtensionColumn:
         return cls(texts, np.concatenate(kinds))
 
     def value(self, number: int) -> Attribute | None:
-        """Return the value of an event."""
+        """Return the value of the event with this number, or None if it does not have the attribute."""
         text = self.texts[number].as_py()
         return None if text is None else _VALUES[0 if self.kinds is None else int(self.kinds[number])](text)
 
     def encode(self) -> tuple[Offsets, list[Any]]:
-        """Return the number of each event's value, and the values by number; ``1`` and ``True`` are two."""
+        """Return the code of each event's value, and the values by code. ``1`` and ``True`` have different codes."""
         codes, texts = encode_texts(self.texts)
         if self.kinds is None:
             return codes, texts
@@ -81,11 +81,12 @@ class ExtensionColumn:
 
 @dataclass(frozen=True, slots=True)
 class EventColumns:
-    """Events of one batch of messages: the attributes that have columns, extensions, data, and the index of each.
+    """The events of one batch of messages as columns.
 
-    ``forms`` say how each has its data, without them all in JSON. ``versions`` are their values of ``specversion``,
-    unless all have the one that there is. ``order`` are the names of the attributes of the message with an index, in
-    the order of that message, and perhaps others.
+    ``arrays`` are the attributes named in ``columns.ATTRIBUTES``, ``indices`` are the events' indices in ``messages``.
+    ``forms`` is the form of each event's data; ``None`` means that all have JSON. ``versions`` are the values of
+    ``specversion``; ``None`` means that all have the supported version. ``order`` returns the names of the attributes
+    of the message at an index, in the order of that message; it may return other names, too.
     """
 
     messages: MessageBatch
@@ -99,7 +100,7 @@ class EventColumns:
 
     @classmethod
     def empty(cls, messages: MessageBatch, attributes: int) -> EventColumns:
-        """Return the columns of no events with these attributes."""
+        """Return columns without events. ``attributes`` is the number of attributes that have a column."""
         nothing, none = pa.nulls(0, pa.string()), np.arange(0)
         return cls(messages, [nothing] * attributes, {}, PayloadSpans.within(b"", none, none), none, lambda _: ())
 
@@ -124,7 +125,7 @@ class EventColumns:
         )
 
     def select_records(self) -> pa.RecordBatch:
-        """Return the records that the events came in."""
+        """Return the records that the events came in, one for each event."""
         records = self.messages.records
         assert records is not None
         return records if len(records) == len(self) else records.take(pa.array(self.indices))
@@ -137,18 +138,21 @@ class EventColumns:
 
 
 def encode_texts(texts: pa.StringArray) -> tuple[Offsets, list[Any]]:
-    """Return the number of each text, and the texts by number. Null counts as a text."""
+    """Return the code of each text, and the texts by code. Null has a code, too."""
     encoded = texts.dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
 
-# Sorting takes time in proportion for numbers of 16 bits.
+# Numbers below this limit have 16 bits, and NumPy sorts them in linear time.
 _MAX_SHORT_NUMBER: Final = 1 << 16
 
 
 def make_dense(numbers: Offsets, bound: int) -> tuple[Offsets, int]:
-    """Return numbers below ``bound`` as numbers from 0 on, in the same order, and the count of distinct numbers."""
-    # A table of all numbers beats sorting, unless it is much larger than what it is for.
+    """Return ``numbers`` renumbered from 0 without gaps, in the same order, and the count of distinct numbers.
+
+    All numbers must be below ``bound``.
+    """
+    # A table of all possible numbers is faster than sorting, unless it is much larger than ``numbers``.
     if bound > max(_MAX_SHORT_NUMBER, 4 * len(numbers)):
         distinct, places = np.unique(numbers, return_inverse=True)
         return places, len(distinct)
@@ -159,9 +163,9 @@ def make_dense(numbers: Offsets, bound: int) -> tuple[Offsets, int]:
 
 
 def combine(parts: Iterable[tuple[Offsets, Sized]], length: int) -> tuple[Offsets, int]:
-    """Return a number for each event that it shares with the events of equal codes, and how many numbers there are.
+    """Return a number for each event, equal for events with equal codes in all parts, and the count of numbers.
 
-    Each part has the codes of ``length`` events and the values that these are of.
+    Each part has the codes of ``length`` events, and the values by code.
     """
     # Made dense after every step: the product of the numbers of values would overflow.
     combined, count = np.zeros(length, np.int64), min(length, 1)
@@ -171,9 +175,9 @@ def combine(parts: Iterable[tuple[Offsets, Sized]], length: int) -> tuple[Offset
 
 
 def find_firsts(numbers: Offsets, count: int) -> Offsets:
-    """Return the first place of each number below ``count``. All of them must occur."""
+    """Return the first position of each number below ``count``. Each of these numbers must occur."""
     positions = np.empty(count, np.int64)
-    positions[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the last to be written stays
+    positions[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the first position is written last, and stays
     return positions
 
 
@@ -185,20 +189,21 @@ def group_by_number(numbers: Offsets, bound: int) -> Iterator[Offsets]:
     yield from np.split(order, np.cumsum(np.bincount(places, minlength=count))[:-1]) if count else ()
 
 
-# Input bytes that wait until they are a batch: enough for each type to have company.
+# The number of input bytes that wait before they become a batch: enough for several events of each type.
 MIN_BATCH_BYTES: Final = 64 * 1024 * 1024
-# So many payloads are decoded at once, if events are no larger than that: more bytes do not fit a processor's cache.
+# The number of payloads that are decoded at once, and the size of events up to which this number fits a processor's
+# cache. Of larger events, fewer are decoded at once.
 _MAX_PAYLOADS: Final = 4096
 _LIGHT_PAYLOAD_BYTES: Final = 512
 _MAP: Final = columns.TEXT_MAP
-# How an event has its data: in JSON that is part of an envelope, as bytes of what its content type says, or not at all.
+# The forms of an event's data: JSON inside the envelope, bytes of the stated content type, or no data.
 IN_JSON, AS_BYTES, NO_DATA = range(3)
 SENT_AS: Final = "@data"
-"""In the place of an attribute's name: of data as bytes its content type, of other events ``None`` or ``NO_DATA``."""
+"""Stands for an attribute whose value is the content type of data in bytes, ``None`` for JSON, or ``NO_DATA``."""
 
 
 class EventBatch:
-    """The events of some batches of messages, numbered through."""
+    """The events of several batches of messages, numbered consecutively."""
 
     def __init__(self, parts: Sequence[EventColumns]) -> None:
         self._parts = parts
@@ -218,7 +223,7 @@ class EventBatch:
         return self._data.take(numbers)
 
     def split(self, numbers: Offsets) -> Iterator[Offsets]:
-        """Yield the events in portions whose payloads fit a processor's cache."""
+        """Yield ``numbers`` in portions of events whose payloads fit a processor's cache."""
         step = self._portion
         return (numbers[start : start + step] for start in range(0, len(numbers), step))
 
@@ -235,7 +240,7 @@ class EventBatch:
 
     @cached_property
     def times(self) -> pa.Array | None:
-        """The times of all, unless one of them needs a closer look."""
+        """The times of all events as a column, or None if some time has to be parsed by itself."""
         return read_timestamps(self.attributes["time"])
 
     @cached_property
@@ -248,7 +253,7 @@ class EventBatch:
 
     @cached_property
     def forms(self) -> Kinds | None:
-        """The kinds of the events' data, or None if all have JSON."""
+        """The forms of the events' data (``IN_JSON``, ``AS_BYTES``, ``NO_DATA``), or None if all have JSON."""
         forms = [part.forms for part in self._parts]
         if all(part is None for part in forms):
             return None
@@ -258,7 +263,7 @@ class EventBatch:
 
     @cached_property
     def versions(self) -> pa.StringArray | None:
-        """The ``specversion`` of the events, or None if all have the usual one."""
+        """The ``specversion`` of the events, or None if all have the supported version."""
         if all(part.versions is None for part in self._parts):
             return None
         usual = pa.scalar(SPECVERSION)
@@ -273,9 +278,9 @@ class EventBatch:
         return part.order(int(part.indices[number - self._bounds[place]]))
 
     def encode_property(self, name: str) -> tuple[Offsets, list[Any]]:
-        """Return the number of each event's value of a protocol's property, and the values by number.
+        """Return the code of each event's value of a protocol property, and the values by code.
 
-        The property must be ``properties.is_known``.
+        ``properties.is_known`` must be True for the property.
         """
         if name not in self._properties:
             protocol = self._parts[0].messages.protocol
@@ -290,8 +295,8 @@ class EventBatch:
         return texts.take(pa.array(codes[numbers]))
 
     def encode_attribute(self, name: str) -> tuple[Offsets, list[Any]]:
-        """Return the number of each event's value of an attribute, and the values by number."""
-        # Soundness, routes and contexts all ask for codes of the same attributes.
+        """Return the code of each event's value of an attribute or ``SENT_AS``, and the values by code."""
+        # Cached, because the checks of attributes, routes and contexts use codes of the same attributes.
         if name not in self._codes:
             if name == SENT_AS:
                 self._codes[name] = self._encode_sent_as()
@@ -321,7 +326,7 @@ class EventBatch:
         return {name: value for name, value in (core | extensions).items() if value is not None}
 
     def build_envelope(self, numbers: Offsets) -> list[pa.Array]:
-        """The arrays of ``columns.ENVELOPE`` for these events. Raises one of ``arrays.MISFITS``."""
+        """Return the arrays of ``columns.ENVELOPE`` for these events. Raises one of ``arrays.MISFITS``."""
         places = pa.array(numbers)
         arrays = {name: array.take(places) for name, array in self.attributes.items()}
         arrays["time"] = parse_timestamps(arrays["time"]) if self.times is None else self.times.take(places)
@@ -329,7 +334,7 @@ class EventBatch:
         return [*arrays.values(), build_text_maps(extensions) if extensions else _make_nulls(numbers, _MAP)]
 
     def build_transport(self, numbers: Offsets) -> list[pa.Array]:
-        """The arrays of ``columns.TRANSPORT``: a file says no more than where in it an event is."""
+        """Return the arrays of ``columns.TRANSPORT`` for these events. Events of files only have path and position."""
         paths = pa.array([part.messages.path or None for part in self._parts], pa.string())
         positions = self._positions[numbers]
         places = [paths.take(pa.array(self._owners[numbers])), pa.array(positions, mask=positions == NOWHERE)]
@@ -338,7 +343,7 @@ class EventBatch:
         return [*(take_elements(array, numbers) for array in self._delivery), *places]
 
     def find_messages(self, numbers: Offsets) -> Iterator[tuple[MessageBatch, list[int], Offsets]]:
-        """The messages that events came as, by batch and index, with the numbers of these."""
+        """Yield each batch of messages that these events came from, their indices in it, and the events' numbers."""
         for number, part in enumerate(self._parts):
             mine = numbers[(numbers >= self._bounds[number]) & (numbers < self._bounds[number + 1])]
             if len(mine):
@@ -346,7 +351,7 @@ class EventBatch:
 
     @cached_property
     def _delivery(self) -> list[pa.Array]:
-        """The transport's data on each event."""
+        """The columns of transport data of all events, without path and position."""
         arrays = [
             build_transport_arrays(part.select_records(), part.header_names(folded=part.messages.protocol in LOWERED))
             for part in self._parts

@@ -1,4 +1,4 @@
-"""Events in binary mode as columns: attributes out of the headers of many records, in the manner of their protocol."""
+"""Read events in binary mode as columns: attributes from headers of many records, by the rules of their protocol."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 _TYPE: Final = "content-type"
 _ASKED: Final = [name for name in dict.fromkeys((*REQUIRED, *ATTRIBUTES)) if name != "datacontenttype"]
 _NO_MESSAGE: Final = Message()
-# Asked for each content type of each batch, which are mostly the same.
+# Cached, because the content types of batches are mostly the same.
 _structured_mode: Final = lru_cache(maxsize=256)(find_structured_mode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """The way in which headers of a protocol hold attributes.
+    """The rules by which headers of a protocol hold attributes.
 
-    ``prefix`` precedes their names. ``folded``: names have no case, and values may be quoted and percent-encoded.
-    ``typed``: the content type of the data may stand among them. ``bare``: other headers may have such names.
-    ``strict``: a message that lacks a required attribute, and has no content type of events, is not an event.
-    ``bodied``: all messages have a body, perhaps an empty one. ``other`` may precede all names instead of the prefix.
-    ``native``: values have types that headers do not show, but keys of records do. ``guessed``: a message without
-    headers is an event in structured mode if its body looks like one.
+    ``prefix`` precedes the names of attributes; ``other`` may precede all of them instead. ``folded``: names are
+    case-insensitive, and values may be quoted and percent-encoded. ``typed``: the content type of the data may be among
+    the attributes. ``bare``: headers that are not attributes may have such names. ``strict``: a message that lacks a
+    required attribute, and has no content type of events, is not an event. ``bodied``: all messages have a body, which
+    may be empty. ``native``: values have types, which are in the keys of records and not in headers. ``guessed``: a
+    message without headers is an event in structured mode if its body looks like one.
     """
 
     prefix: str
@@ -57,7 +57,7 @@ class Manner:
     guessed: bool = False
 
 
-# No protocol is that of rows with attributes in columns of their own.
+# The empty protocol is for rows that have attributes in columns.
 _MANNERS: Final = {
     "KAFKA": Manner(prefix=ATTRIBUTE_PREFIX, strict=True),
     "": Manner(prefix=ATTRIBUTE_PREFIX),
@@ -66,31 +66,31 @@ _MANNERS: Final = {
     "MQTT/5.0": Manner(prefix="", bare=True, strict=True, bodied=True),
     "AMQP/1.0": Manner(prefix="cloudEvents_", other="cloudEvents:", strict=True, bodied=True, native=True),
 }
-# Which records have an attribute that is no text, and the type of each.
+# The records in which an attribute is not text, and its type in each of them.
 _Types = tuple[Sequence[int], bytes]
-# What says of a packet of MQTT that its payload is UTF-8, which has to be true then.
+# The text by which a packet of MQTT claims that its payload is UTF-8. The claim must be true.
 _INDICATED: Final = TEXT_INDICATOR.encode()
 
 
 class BinaryMode:
-    """Binary mode of one protocol: attributes out of the headers of many records at once, payloads as they are."""
+    """The binary mode of one protocol: attributes come from the headers of many records, payloads stay as they are."""
 
     all_events: ClassVar[bool] = False
 
     def __init__(self, protocol: str) -> None:
         self._manner = _MANNERS[protocol]
         self.reads_plain = self._manner.strict
-        # headers of extension attributes met so far: anybody may make up any number of names
+        # headers of extension attributes seen so far; limited, because anybody may make up any number of names
         self._extensions: dict[str, None] = {}
 
     @staticmethod
     def is_known(protocol: str) -> bool:
-        """Return True if headers of a protocol are read here."""
+        """Return True if this class can read the headers of ``protocol``."""
         return protocol in _MANNERS
 
     def read_events(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
-        """Read events from columns of headers."""
-        # Values of records, one after the other, are the content; a request is more than its payload.
+        """Return events as columns, and the indices of refused messages."""
+        # The content of records is their values, one after the other. A request has more content than its payload.
         spans = (
             None if messages.records is None else PayloadSpans.within(messages.content, messages.starts, messages.ends)
         )
@@ -101,7 +101,7 @@ class BinaryMode:
         values = records.column("value").cast(pa.binary())
         headers = Headers.of(messages, folded=self._manner.folded)
         if spans is None:
-            nowhere = pc.equal(records.column("address").fill_null(""), "")  # as lines that are no requests
+            nowhere = pc.equal(records.column("address").fill_null(""), "")  # lines that are not requests
             headers.refused |= nowhere.to_numpy(zero_copy_only=False)
         forms = np.full(len(messages), AS_BYTES, np.uint8)
         if values.null_count:
@@ -133,22 +133,23 @@ class BinaryMode:
         return replace(accepted, data=accepted.data.copy()), np.flatnonzero(headers.refused).tolist()
 
     def is_decided(self, definition: CompiledDefinition) -> bool:
-        """Return True if the definition's demands on mode and format hold for all events in this mode."""
+        """Return True if all events in this mode meet the definition's demands on mode and format."""
         return all(check(_NO_MESSAGE, Mode.BINARY) is None for check in definition.message_checks)
 
     def _order(self, headers: pa.ListScalar, prefix: str) -> Iterable[str]:
-        """The names of attributes among those of some headers; the content type comes last."""
+        """Yield the names of the attributes in ``headers``, in their order. The content type comes last."""
         names = [name or "" for name in headers.values.field("name").to_pylist()]
         spelled = [name.lower() for name in names] if self._manner.folded else names
         yield from (name[len(prefix) :] for name in spelled if name.startswith(prefix))
         yield "datacontenttype"
 
     def _read_attributes(self, headers: Headers, prefix: str) -> tuple[list[pa.Array], pa.Array | None]:
-        """The attributes that have columns, and odd versions; a record that may be no event in this mode is refused.
+        """Return the attributes that have columns, and the versions (None if all have the supported version).
 
-        One that surely is none lacks an attribute that all events have.
+        Records that may not be events in this mode are refused. A record that certainly is not an event is kept, and
+        lacks a required attribute.
         """
-        # A second content type is a contradiction that has its own reason.
+        # A second content type is a contradiction, for which the slow path has its own reason.
         stated = f"{prefix}datacontenttype"
         if not self._manner.typed:
             headers.forbid([stated])
@@ -167,9 +168,9 @@ class BinaryMode:
         return [arrays[name] for name in ATTRIBUTES], versions
 
     def _decode_values(self, headers: Headers, values: pa.BinaryArray) -> pa.BinaryArray:
-        """Payloads with their content encodings undone; what that makes too large, or is none, is refused."""
+        """Return payloads with their content encodings undone. Payloads that are invalid or too large are refused."""
         if self._manner.bare:
-            headers.forbid([ENCODING])  # in MQTT a property like any other
+            headers.forbid([ENCODING])  # in MQTT this is a property like any other
             return values
         stated = self._read_value(headers, ENCODING)
         if stated.null_count == len(stated):
@@ -179,7 +180,7 @@ class BinaryMode:
         return pa.array(decoded, pa.binary())
 
     def _read_value(self, headers: Headers, name: str) -> pa.Array:
-        """The attribute in a header; what has to be decoded is refused."""
+        """Return the values of the attribute in a header. Records whose value has to be decoded are refused."""
         texts = headers.read_texts(name)
         if self._manner.folded and texts.null_count < len(texts):
             trimmed = pc.not_equal(pc.utf8_trim_whitespace(texts), texts)
@@ -207,9 +208,9 @@ class BinaryMode:
 
 
 def _read_attribute_types(records: pa.RecordBatch, headers: Headers, prefix: str) -> Mapping[str, _Types]:
-    """The types of extension attributes of messages of AMQP that are no texts, by the names of their headers.
+    """Return the types of extension attributes of AMQP messages that are not text, by the names of their headers.
 
-    Messages are refused that came without their sections, or have another such attribute.
+    Messages without sections are refused, and messages in which another attribute is not text.
     """
     sections = records.column("key").cast(pa.binary())
     types, refused = native.load_module().attribute_types(PayloadSpans.of(sections).places)
@@ -222,7 +223,7 @@ def _read_attribute_types(records: pa.RecordBatch, headers: Headers, prefix: str
 
 
 def _choose_prefix(manner: Manner, headers: Headers) -> str:
-    """Return the prefix of attribute names in all of some messages. Messages with the other one are refused."""
+    """Return the prefix of attribute names in these messages. If some have the other prefix, they are refused."""
     names = [name for name in headers.names if manner.other and name.startswith(manner.other)]
     if names and not any(name.startswith(manner.prefix) for name in headers.names):
         return manner.other
@@ -240,7 +241,7 @@ def _may_look_like_event(records: pa.RecordBatch, values: pa.BinaryArray) -> npt
 
 
 def _find_doubtful_text(records: pa.RecordBatch, values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
-    """Return which packets claim UTF-8, if not all claims are true."""
+    """Return which packets claim to be UTF-8 if one of the claims may be false. Otherwise return False for all."""
     claims: npt.NDArray[np.bool_] = (
         pc.match_substring(records.column("key"), _INDICATED).fill_null(False).to_numpy(zero_copy_only=False)
     )
@@ -253,9 +254,9 @@ def _find_doubtful_text(records: pa.RecordBatch, values: pa.BinaryArray) -> npt.
 
 
 def _read_content_types(headers: Headers, stated: pa.Array | None) -> pa.Array:
-    """Content types of payloads: an empty one is none, one of an event says that this is another mode.
+    """Return the content types of payloads, null without one. Records with a content type of events are refused.
 
-    They may be ``stated`` among the attributes instead; both is too much.
+    ``stated`` are content types among the attributes, or None. Records with both are refused.
     """
     texts = headers.read_texts(_TYPE)
     if stated is not None:

@@ -1,4 +1,4 @@
-"""Headers of many records at once, by name, and the content encodings that they state."""
+"""Read headers of many records at once by name, and undo the content encodings that headers state."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from signalbook.pipeline.fastpath.batch import ExtensionColumn
 from signalbook.pipeline.sources.base import ALONE, MessageBatch
 
 ENCODING: Final = "content-encoding"
-# Bytes of the payloads of a batch whose encodings were undone: what is more is for the slow path.
+# The limit of bytes of the decoded payloads of a batch. Further payloads go the slow path.
 _MAX_DECODED_BYTES: Final = 64 * 1024 * 1024
-# The number of bytes among types of attributes; the others are as ``ExtensionColumn`` has them.
+# The number of the type bytes among the types of attributes. The other numbers are those of ``ExtensionColumn``.
 _BINARY: Final = 3
 
 
 def undo_encodings(values: list[bytes], encodings: pa.StringArray, refused: npt.NDArray[np.bool_]) -> None:
-    """Undo the content encodings of values. Refuse values that are too large or not validly encoded."""
+    """Undo the content encodings of ``values``, in place.
+
+    Values that are too large or not validly encoded are marked in ``refused``.
+    """
     room = _MAX_DECODED_BYTES
     for number in np.flatnonzero(encodings.is_valid().to_numpy(zero_copy_only=False) & ~refused).tolist():
         if values[number] is None:
@@ -38,7 +41,7 @@ def undo_encodings(values: list[bytes], encodings: pa.StringArray, refused: npt.
 
 
 class Headers:
-    """The headers of some records, by name. ``refused`` are records with headers that leave a doubt."""
+    """The headers of some records, by name. ``refused`` marks records with doubtful headers."""
 
     def __init__(self, records: pa.RecordBatch, names: HeaderNames) -> None:
         listed = records.column("headers")
@@ -60,18 +63,21 @@ class Headers:
         return list(self._named.numbers)
 
     def forbid(self, names: Sequence[str]) -> None:
-        """Refuse the records that have headers with these names."""
+        """Mark the records that have headers with these names in ``refused``."""
         self.refused[self._owners[self._named.find_places(names)]] = True
 
     def read_texts(self, name: str) -> pa.Array:
-        """Return the values of a header, null without one.
+        """Return the value of a header of each record as text, null for records without the header.
 
-        Repeated headers and values that are not text are refused.
+        Records that repeat the header, or whose value is not text, are marked in ``refused``.
         """
         return self._convert_to_text(self.read_values(name))
 
     def read_values(self, name: str) -> pa.Array:
-        """Return the values of a header as bytes, null without one. Repeated headers are refused."""
+        """Return the value of a header of each record as bytes, null for records without the header.
+
+        Records that repeat the header are marked in ``refused``.
+        """
         places = self._named.find_places([name])
         count = len(self.refused)
         if not len(places):
@@ -79,7 +85,7 @@ class Headers:
         owners = self._owners[places]
         repeated = owners[1:][owners[1:] == owners[:-1]]
         self.refused[repeated] = True
-        # The usual case: each record has the header once, in order, so that nothing has to be lined up.
+        # The usual case: each record has the header once, so that values need not be assigned to records.
         if len(owners) == count and not len(repeated):
             return self._values.take(pa.array(places))
         value_places = np.full(count, -1, np.int64)
@@ -87,7 +93,10 @@ class Headers:
         return self._values.take(pa.array(value_places, mask=value_places < 0))
 
     def read_typed(self, name: str, numbers: Sequence[int], types: bytes) -> ExtensionColumn:
-        """The attribute in a header, which in the records with these numbers is no text; bytes are in Base64 (K-23)."""
+        """Return the attribute in a header. In the records ``numbers`` it is not text, but has one of ``types``.
+
+        Bytes become Base64 text (K-23).
+        """
         kinds = np.zeros(len(self.refused), np.uint8)
         kinds[numbers] = np.frombuffer(types, np.uint8)
         values = self.read_values(name).to_pylist()

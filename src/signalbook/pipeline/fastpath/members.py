@@ -1,4 +1,4 @@
-"""Choosing one of several definitions by members of JSON payloads that have closed sets of values."""
+"""Choose one of several definitions by members of JSON payloads whose schemas allow only a fixed set of values."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _MAX_MEMBERS: Final = 8
 # Combinations of values whose definition is cached: anybody may send any number of values, of any length.
 _MAX_CACHED_VALUES: Final = 10_000
 _MAX_CACHED_CHARS: Final = 1_000
-# Stands for the position of a definition where no definition, or more than one, may allow a payload.
+# Takes the place of a definition's position if no definition, or more than one, may allow a payload.
 _UNDECIDED: Final = -1
 
 # The names that lead from the payload to a member.
 MemberPath = tuple[str, ...]
 # The values that each definition allows for one member, in the order of the definitions.
 _AllowedValues = Sequence[frozenset[JSON]]
-# Members by name, with the members in each; a member that is read as a whole has none.
+# Members by name, each with its inner members. The inner members are empty for a member that is read as a whole.
 _MemberTree = dict[str, Any]
 
 

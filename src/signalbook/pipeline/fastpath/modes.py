@@ -1,7 +1,7 @@
-"""Content modes of CloudEvents that the fast path takes: how events come apart into columns.
+"""Content modes of CloudEvents that the fast path supports: they read messages as columns of events.
 
-A mode takes what is beyond doubt an event in that mode. A message it does not take is not wrong, and may be no event at
-all, but goes the slow path.
+A mode accepts messages that are certainly events in that mode. Messages that it refuses are not necessarily invalid,
+or events at all. They go the slow path.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from signalbook.pipeline.fastpath.native import Decode, Decoded, PayloadSpans
 from signalbook.pipeline.sources.base import ALONE, BLANK, CASELESS, MessageBatch
 
 _EXTENSION: Final = re.compile(r"[a-z0-9]{1,64}", re.ASCII)
-# Members of a JSON event that are no context attributes.
+# The members of a JSON event that are not context attributes.
 _OTHERS: Final = frozenset({"data", "data_base64"})
-# Each is a column of every batch; whoever makes up names goes the slow path.
+# The limit of extension attributes, each of which is a column. Events with further names go the slow path.
 MOST_EXTENSIONS: Final = 64
-# Of the events of a batch that are not taken so many are looked at for new extension attributes, if not longer.
+# The number and the size of refused events of a batch that are searched for new extension attributes.
 _SAMPLES: Final = 3
 _MAX_SAMPLE_BYTES: Final = 1 << 20
-# Attributes that JSON which is no event hardly has two of.
+# Attributes by which events are recognized: JSON that is not an event rarely has two of them.
 _TELLING: Final = frozenset({"specversion", "source", "type"})
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -53,16 +53,16 @@ class ContentMode(Protocol):
     reads_plain: bool
 
     def read_events(self, messages: MessageBatch, /) -> tuple[EventColumns, list[int]]:
-        """The events among messages, and the indices of those that are not taken."""
+        """Return the events among messages as columns, and the indices of the refused messages."""
         ...
 
     def is_decided(self, definition: CompiledDefinition, /) -> bool:
-        """Return True if a definition only has demands on attributes and payload."""
+        """Return True if a definition has no further demands on an event in this mode than attributes and payload."""
         ...
 
 
 class StructuredMode:
-    """Structured mode in JSON. Takes events with the extension attributes that some event had, while there is room."""
+    """Structured mode in JSON. Extension attributes are learned from events, up to ``MOST_EXTENSIONS``."""
 
     all_events: ClassVar[bool] = True
     reads_plain: bool = False
@@ -71,11 +71,11 @@ class StructuredMode:
         self._expect(())
 
     def read_events(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
-        """Read events by the native module, which reads members of the envelope and leaves data as they are."""
+        """Return events as columns, and the indices of refused messages. Data stays as it was sent."""
         return self._read_encoded(messages) if messages.encoded else self._read_and_learn(messages)
 
     def _read_encoded(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
-        """Decode the messages with a content encoding for reading. The stored messages do not change."""
+        """Read messages after undoing their content encodings. The stored messages do not change."""
         headers = Headers.of(messages, folded=messages.protocol in CASELESS)
         stated = headers.read_texts(ENCODING)
         values = [messages.raw(index) for index in range(len(messages))]
@@ -92,7 +92,7 @@ class StructuredMode:
             records=None,
         )
         events, refused = self._read_and_learn(clear)
-        # What messages become that are no events may be a thousand times as large as they are.
+        # Copy the data of events, so that refused messages are freed: decoded, they may be a thousand times as large.
         data = events.data.copy() if refused else events.data
 
         def order(index: int) -> Iterable[str]:
@@ -103,8 +103,8 @@ class StructuredMode:
 
     def _read_and_learn(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
         events, refused = self._read(messages)
-        # Extension attributes have to be known to be taken. No event needs to land for that: a producer may be wrong in
-        # all of them.
+        # The native module only accepts events whose extension attributes are known. They are learned from refused
+        # events, because a producer may send no valid event.
         return self._read(messages) if refused and self._learn(messages, refused) else (events, refused)
 
     def _read(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
@@ -113,7 +113,7 @@ class StructuredMode:
             refused, batch, kinds, data = self._envelopes.read(messages.content, *bounds)
         # The module refuses a whole batch only if its bounds make no sense; message by message each gets its own
         # verdict.
-        except ValueError:  # something is wrong in there, or with the bounds: not with the events
+        except ValueError:  # an error of the module or of the bounds, not of the events
             return EventColumns.empty(messages, len(ATTRIBUTES)), list(range(len(messages)))
         count, last = len(messages) - len(refused), len(ATTRIBUTES)
         arrays = native.read_columns(batch, self._columns)
@@ -140,7 +140,7 @@ class StructuredMode:
         ), refused
 
     def _learn(self, messages: MessageBatch, refused: Sequence[int]) -> bool:
-        """Return True if some refused messages are events with new extension attributes."""
+        """Learn new extension attributes from some refused messages. Return True if there are any."""
         before = self._extensions
         for raw in (messages.raw(index) for index in refused[:_SAMPLES]):
             try:
@@ -198,7 +198,7 @@ def select_odd_versions(versions: pa.StringArray) -> pa.StringArray | None:
 
 
 def find_json_decoder(definition: CompiledDefinition) -> Decode | None:
-    """Return the decoder of JSON data inside an envelope, if there is one."""
+    """Return the decoder of JSON data inside an envelope, or None if there is none."""
     use = definition.schema_use
     if use.schema is None or not use.of_values:
         return None
@@ -206,7 +206,10 @@ def find_json_decoder(definition: CompiledDefinition) -> Decode | None:
 
 
 def build_schemaless_decoder(definition: CompiledDefinition, sent: str | int | None) -> Decode | None:
-    """Return the function that makes columns of payloads without a schema (see ``batch.SENT_AS``), if they may land."""
+    """Return the function that makes columns of payloads without a schema, or None if they must not land.
+
+    ``sent`` is a value of ``batch.SENT_AS``.
+    """
     if definition.schema_use.reason is not None or definition.policy.required_schema:
         return None
 
@@ -228,7 +231,7 @@ def are_json(payloads: PayloadSpans) -> npt.NDArray[np.bool_]:
 
 
 def find_bytes_decoder(definition: CompiledDefinition, content_type: str) -> Decode | None:
-    """Return the decoder of the bytes of payloads with the definition's own schema, if there is one."""
+    """Return the decoder of payloads in bytes by the definition's own schema, or None if there is none."""
     schema = definition.schema_use.schema
     if schema is None:
         return None

@@ -1,8 +1,8 @@
-"""The native module: how it is found, what it is given, and Arrow arrays of what its decoders of payloads find.
+"""Load the native module, pass payloads to it, and convert the results of its decoders to Arrow arrays.
 
-A decoder is made once for a schema, from a plan (``payloads.py``), and reads the payloads of
-a batch into one column, of records where the schema has members. It may refuse any payload, and refuses whatever is
-doubtful; it never takes one that ``Schema.decode`` refuses, and what it takes becomes the values that gives.
+A decoder is made once for a schema, from a plan (``payloads.py``). It reads the payloads of a batch into one column,
+which is a column of records if the schema has members. A decoder may refuse any payload, and refuses doubtful ones. It
+never accepts a payload that ``Schema.decode`` refuses, and its values are the same as those of ``Schema.decode``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from signalbook.pipeline.arrays import Build
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import Offsets
 
-# As native/src/lib.rs has it: a module built from other sources may misread plans.
+# The same number is in native/src/lib.rs. A module that was built from other sources may misread plans.
 INTERFACE: Final = 15
 _INSTALL: Final = "run pip install ./native in a clone of this version"
 _TEXT: Final = pa.field("", pa.string())
@@ -30,10 +30,10 @@ _TEXT: Final = pa.field("", pa.string())
 
 @dataclass(frozen=True, slots=True)
 class PayloadSpans:
-    """Payloads where they lie, so that none is copied before it is decoded.
+    """The positions of payloads in blocks of bytes, so that no payload is copied before it is decoded.
 
-    ``counts`` says how many of them, one after the other, are in each of the ``blocks``, ``starts`` and ``ends`` where
-    in those they are.
+    ``counts`` says how many successive payloads are in each of the ``blocks``. ``starts`` and ``ends`` are the offsets
+    of each payload in its block.
     """
 
     blocks: Sequence[bytes]
@@ -43,8 +43,8 @@ class PayloadSpans:
 
     @classmethod
     def of(cls, values: pa.BinaryArray | pa.StringArray) -> PayloadSpans:
-        """Return the spans of an array. Null counts as empty."""
-        if not len(values):  # which need not have buffers
+        """Return the spans of the values of an array. Null becomes an empty payload."""
+        if not len(values):  # an empty array may have no buffers
             return cls.of_list([])
         offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
         block, first = values.buffers()[2], offsets[0]
@@ -59,12 +59,12 @@ class PayloadSpans:
 
     @classmethod
     def within(cls, block: bytes, starts: Offsets, ends: Offsets) -> PayloadSpans:
-        """Return the spans in one block."""
+        """Return the spans of payloads in one block, at these offsets."""
         return cls([block], np.array([len(starts)]), starts, ends)
 
     @classmethod
     def join(cls, parts: Sequence[PayloadSpans]) -> PayloadSpans:
-        """Join spans."""
+        """Return the payloads of all ``parts``, in order, as one object."""
         return cls(
             [block for part in parts for block in part.blocks],
             np.concatenate([part.counts for part in parts]),
@@ -76,7 +76,7 @@ class PayloadSpans:
         return len(self.starts)
 
     def __getitem__(self, number: int) -> bytes:
-        """A copy of one."""
+        """Return a copy of the payload with this number."""
         block = self.blocks[int(np.searchsorted(np.cumsum(self.counts), number, "right"))]
         return block[self.starts[number] : self.ends[number]]
 
@@ -86,7 +86,7 @@ class PayloadSpans:
         return self.ends - self.starts
 
     def take(self, numbers: Offsets) -> PayloadSpans:
-        """Return the spans with these numbers, in ascending order."""
+        """Return the spans with these numbers, which must be in ascending order."""
         limits = np.searchsorted(numbers, np.cumsum(self.counts))
         return PayloadSpans(self.blocks, np.diff(limits, prepend=0), self.starts[numbers], self.ends[numbers])
 
@@ -95,7 +95,7 @@ class PayloadSpans:
         return PayloadSpans(self.blocks, self.counts, self.starts + lengths, self.ends)
 
     def copy(self) -> PayloadSpans:
-        """Copy the payloads to a block of their own, which keeps nothing else in memory."""
+        """Copy the payloads to one new block, so that the old blocks need not stay in memory."""
         ends = np.cumsum(self.lengths)
         return PayloadSpans.within(b"".join(self.to_list()), ends - self.lengths, ends)
 
@@ -124,16 +124,16 @@ class PayloadSpans:
         return self.blocks, self.counts, self.starts, self.ends
 
 
-# Columns of the payloads that are taken, in order, and the numbers of the others.
+# The columns of the accepted payloads, in order, and the numbers of the refused payloads.
 Decoded = tuple[list[pa.Array], list[int]]
 Decode = Callable[[PayloadSpans], Decoded]
-# What a decoder of the native module reads, as a batch of Arrow's IPC format, and whom it refused. Behind the column of
-# payloads may be one for what that does not hold of objects.
+# A native function. It returns a batch in Arrow's IPC format, and the numbers of refused payloads. The batch has the
+# column of payloads, and may have a second column for the parts of objects that have no column.
 Read = Callable[[Any], tuple[bytes, list[int]]]
 
 
 class NoPlan(Exception):
-    """The native module has no way to decode payloads of a schema, which go the slow path."""
+    """The native module cannot decode payloads of a schema, so that they go the slow path."""
 
 
 @cache
@@ -143,8 +143,7 @@ def load_module() -> Any:
         extension = import_module("signalbook_native")
     except ImportError as error:
         raise PipelineError(f"the pipeline needs its native module, signalbook-native ({error}): {_INSTALL}") from error
-    # A module of another version may take the same plan for another one, and answer with wrong columns instead of an
-    # error.
+    # A module of another version may misread a plan, and return wrong columns instead of an error.
     interface = getattr(extension, "INTERFACE", "none")
     if interface != INTERFACE:
         raise PipelineError(f"signalbook-native has interface {interface}, not {INTERFACE}: {_INSTALL}")
@@ -152,14 +151,14 @@ def load_module() -> Any:
 
 
 def check_json_name(name: str) -> str:
-    """Return a name that stands in JSON as it is, without escapes. Raises ``NoPlan`` for other names."""
+    """Return ``name``. Raises ``NoPlan`` if it is a name that may need escapes in JSON."""
     if not name.isprintable() or '"' in name or "\\" in name:
         raise NoPlan
     return name
 
 
 class Owners:
-    """The owner of each row of a column: its payload. Also the payloads with a refused value."""
+    """The payload of each row of a column, in ``numbers``. ``bad`` marks payloads with refused values."""
 
     def __init__(self, numbers: npt.NDArray[np.int64], bad: npt.NDArray[np.bool_]) -> None:
         self.numbers = numbers
@@ -171,32 +170,33 @@ class Owners:
         return cls(np.arange(rows), np.zeros(rows, np.bool_))
 
     def of_items(self, ends: npt.NDArray[np.int32]) -> Owners:
-        """Return the owners of the items of lists, or of the values of maps."""
+        """Return the owners of the items of lists, or of the values of maps. ``ends`` are the offsets of the lists."""
         return Owners(np.repeat(self.numbers, ends[1:] - ends[:-1]), self.bad)
 
 
-# Makes an array of one that was read.
+# A function that converts an array that the native module read.
 Make = Callable[[pa.Array, Owners], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The type as which a column is read, and its conversion, if any."""
+    """The type as which the native module reads a column, and the conversion ``make``; None: there is no conversion."""
 
     arrow_type: pa.DataType
     make: Make | None = None
 
 
 def build_decoder(read: Read, whole: Reading, *, members: bool, with_rescue: bool = False) -> Decode:
-    """Return the decoder of payloads into ``columns.payload``: the array of each member of a record, else one array.
+    """Return the decoder of payloads into the columns of ``columns.build_payload``. ``read`` is the native function.
 
-    With ``with_rescue`` the last array is that of ``columns.RESCUE``. The decoder raises one of ``arrays.MISFITS``
-    for a value that does not fit its column.
+    ``whole`` is the reading of a payload. With ``members``, the result has an array for each of its members, else one
+    array. With ``with_rescue``, the last array is that of ``columns.RESCUE``. The decoder raises one of
+    ``arrays.MISFITS`` for a value that does not fit its column.
     """
     schema = pa.schema([pa.field("", whole.arrow_type), *([_TEXT] if with_rescue else [])])
 
     def decode(payloads: PayloadSpans) -> Decoded:
-        # One call for all payloads: crossing over to the module once per payload would cost more than decoding.
+        # One call for all payloads, because one call per payload would take longer than decoding.
         batch, refused = read(payloads.places)
         column, *rescued = read_columns(batch, schema)
         owners = Owners.of(len(column))
@@ -205,7 +205,7 @@ def build_decoder(read: Read, whole: Reading, *, members: bool, with_rescue: boo
         if not owners.bad.any():
             return arrays, refused
         accepted = np.delete(np.arange(len(payloads)), refused)
-        # Rows are only of those payloads that the module took; the numbers of the others are known from ``refused``.
+        # The columns only have rows for payloads that the module accepted; ``refused`` are the numbers of the others.
         sound = pa.array(np.flatnonzero(~owners.bad))
         return [array.take(sound) for array in arrays], sorted([*refused, *accepted[owners.bad].tolist()])
 
@@ -262,9 +262,10 @@ def build_map_reading(kind: pa.DataType, value: Reading) -> Reading:
 
 
 def build_guarded_reading(check: Callable[[bytes], Any], build: Build | None) -> Reading:
-    """Return the reading of a column of JSON text. Each distinct value has to pass ``check`` once.
+    """Return the reading of a column of JSON text, whose distinct values are each checked once.
 
-    The column is made of what that gives by ``build``; without, it stays text.
+    ``check`` returns the value of a text, or raises one of ``REFUSALS``. ``build`` makes the column of these values; if
+    it is ``None``, the column stays text.
     """
 
     def make(texts: pa.Array, owners: Owners) -> pa.Array:
@@ -272,7 +273,7 @@ def build_guarded_reading(check: Callable[[bytes], Any], build: Build | None) ->
         encoded = texts.dictionary_encode()
         values, sound = _check_texts(check, encoded.dictionary)
         if not sound.all():
-            # The last is for rows without a value, which nothing can be wrong with.
+            # The appended entry is for rows without a value, which are always valid.
             places = encoded.indices.fill_null(len(sound)).to_numpy()
             owners.bad[owners.numbers[~np.append(sound, True)[places]]] = True
         return texts if build is None else build(values, True).take(encoded.indices)

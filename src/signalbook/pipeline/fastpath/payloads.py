@@ -1,9 +1,9 @@
-"""Payloads into columns: which decoder of the native module reads them, and what it has to know of a schema for that.
+"""Find or build the decoders of the native module that read payloads into columns, and their plans.
 
-A plan of JSON Schema says columns and rules, out of the schema's normal form. Members that no plan can say come as text
-and are held to a check of their own (``formats.jsonschema.guards``), once for each value that occurs; so is the payload
-as a whole where it can be judged no other way. Plans of Avro (``avro.py``) and Protobuf (``protobuf.py``) say how
-values are encoded, and no rules.
+A plan for a JSON Schema states columns and rules. It is made from the schema's normal form. Members whose rules no plan
+can state are read as text, and each distinct value is checked in Python (``formats.jsonschema.guards``). The whole
+payload is checked like this if necessary. Plans for Avro (``avro.py``) and Protobuf (``protobuf.py``) state how values
+are encoded, and no rules.
 """
 
 from __future__ import annotations
@@ -49,15 +49,16 @@ from signalbook.pipeline.fastpath.protobuf import build_protobuf_decoder
 from signalbook.pipeline.sources.base import Offsets
 
 _Planned = AvroSchema | JsonSchema | ProtobufSchema
-# They are made once for a schema and columns that are typed or not; many tasks of a process share them, and they go
-# with the schema.
+# Decoders by schema, and then by whether columns are typed and whether payloads are JSON. None: there is no decoder.
+# The tasks of a process share the decoders, which are removed together with the schema.
 _decoders: Final[WeakKeyDictionary[_Planned, dict[tuple[bool, bool], Decode | None]]] = WeakKeyDictionary()
 
 
 def find_decoder(schema: Schema, content_type: str = "", *, typed: bool = True) -> Decode | None:
-    """Return the decoder of payloads in an encoding, if the native module has one. Empty means the format's own.
+    """Return the decoder of payloads of ``schema``, or None if the native module has no decoder.
 
-    The columns are those of the schema's shape if ``typed``, else those of ``as_sent``.
+    An empty ``content_type`` means the format's own encoding. The columns are those of the schema's shape if
+    ``typed``, else those of ``as_sent``.
     """
     in_json = is_json(content_type)
     if isinstance(schema, JsonSchema):
@@ -70,7 +71,7 @@ def find_decoder(schema: Schema, content_type: str = "", *, typed: bool = True) 
 
 
 def _find_cached_decoder(schema: _Planned, typed: bool, in_json: bool) -> Decode | None:
-    # That there is no plan is remembered as well: to find that out again for each batch takes as long as making one.
+    # A missing plan is cached, too, because trying to make it for each batch takes as long as making one.
     cached, key = _decoders.setdefault(schema, {}), (typed, in_json)
     if key not in cached:
         try:
@@ -91,10 +92,13 @@ def _build_decoder(schema: _Planned, shape: Shape, in_json: bool) -> Decode:
 def build_prefixed_decoder(
     schema: Schema, schema_of_number: Callable[[int | str], SchemaUse], decode: Decode
 ) -> Decode:
-    """Return the decoder of payloads after the number of ``schema``. Payloads with other numbers are refused."""
+    """Return the decoder of payloads that begin with the id of ``schema``. Payloads with other ids are refused.
+
+    ``schema_of_number`` returns the schema with an id. ``decode`` reads what follows the id.
+    """
 
     def measure_prefix(raw: bytes) -> int:
-        """Return the length of the prefix of a payload with our schema, else 0."""
+        """Return the length of the prefix of a payload if it is the id of ``schema``, else 0."""
         try:
             written, remainder = read_schema_id(raw, schema.format)
         except ValueError:
@@ -104,10 +108,10 @@ def build_prefixed_decoder(
         return len(raw) - len(remainder) if schema_of_number(written.id).schema is schema else 0
 
     def measure_prefixes(payloads: PayloadSpans) -> Offsets:
-        """Return the lengths of the prefixes of payloads, 0 for those without our schema."""
+        """Return the lengths of the prefixes of payloads, 0 for payloads without the id of ``schema``."""
         if is_elsewhere(schema, (0,)):
             return np.array([measure_prefix(raw) for raw in payloads.to_list()], np.int64)
-        # Almost always a schema is the only one, or the first, of its document: a single index that is zero.
+        # A schema is almost always the first of its document. Then its indices are a single byte, which is zero.
         indices = 1 if is_indexed(schema) else 0
         heads, lengths = payloads.read_heads(_MAX_ID_BYTES + 1), np.zeros(len(payloads), np.int64)
         for kind, width in _ID_BYTES.items():
@@ -124,28 +128,28 @@ def build_prefixed_decoder(
         if not len(ours):
             return [], list(range(len(payloads)))
         arrays, refused = decode(payloads.take(ours).skip(lengths[ours]))
-        # Refused are payloads without a prefix of ours, and those that the decoder behind it refuses, by their numbers
-        # before the prefixes were taken off.
+        # Payloads without the id of ``schema`` are refused, and payloads that ``decode`` refuses. They are numbered as
+        # in ``payloads``, not as among the payloads that were passed to ``decode``.
         refused_numbers = np.delete(np.arange(len(payloads)), ours[np.delete(np.arange(len(ours)), refused)])
         return arrays, refused_numbers.tolist()
 
     return read
 
 
-# Bytes before a payload: a zero and a schema's number, or a one and its guid.
+# The length of an id by its first byte: a schema's number follows a zero, its GUID follows a one.
 _ID_BYTES: Final = {0: 5, 1: 17}
 _MAX_ID_BYTES: Final = max(_ID_BYTES.values())
 
 
 def _find_distinct_rows(rows: npt.NDArray[np.uint8]) -> tuple[list[bytes], Offsets]:
-    """Return the distinct rows of a matrix, and the place of each row among them."""
-    if (rows == rows[:1]).all():  # mostly there is one, and to sort takes longer
+    """Return the distinct rows of a matrix, and for each row its position among the distinct rows."""
+    if (rows == rows[:1]).all():  # mostly all rows are equal, and this is faster than sorting
         return [row.tobytes() for row in rows[:1]], np.zeros(len(rows), np.int64)
     distinct, codes = np.unique(rows, axis=0, return_inverse=True)
     return [row.tobytes() for row in distinct], codes.reshape(-1)
 
 
-# What translated patterns (``formats.jsonschema.pattern``) are made of, groups left out.
+# A part of a translated pattern (``formats.jsonschema.pattern``). Groups are not supported.
 _PART: Final = re.compile(
     r"(?:\\(?P<escaped>.)|\[(?P<negated>\^?)(?P<members>(?:\\.|[^\\\]])+)\]|(?P<plain>[^\\\[\](){}.*+?|^$]))"
     r"(?P<times>[?*+]|\{(?P<least>\d+)(?P<open>,(?P<most>\d*))?\})?",
@@ -159,10 +163,10 @@ Ranges = list[tuple[int, int]]
 
 
 def build_pattern_program(pattern: str) -> tuple[bool, bool, list[tuple[bool, Ranges, int, int | None]]]:
-    """Return a translated pattern for the native module: whether it is bound to start and end, and its parts.
+    """Return a translated pattern for the native module: if it is anchored at the start and at the end, and its parts.
 
-    A part has a flag for excluded ranges, the ranges of characters, and its least and greatest number of repetitions.
-    Raises ``NoPlan``.
+    A part has a flag (True: the ranges are excluded), ranges of characters, and the least and greatest number of
+    repetitions (None: no limit). Raises ``NoPlan`` for a pattern with anything else.
     """
     anchored, ended = pattern.startswith("^"), pattern.endswith(_END)
     text = pattern[anchored : len(pattern) - len(_END) if ended else None]
@@ -195,7 +199,7 @@ def _parse_times(match: re.Match[str]) -> tuple[int, int | None]:
 
 
 def _parse_ranges(members: list[str]) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of a set. A hyphen stands for itself only at either end."""
+    """Yield the ranges of a character set. Raises ``NoPlan`` for a hyphen that is neither at an end nor in a range."""
     at = 0
     while at < len(members):
         low = high = _parse_character(members[at])
@@ -213,30 +217,33 @@ def _parse_character(member: str) -> int:
 
 
 _INT64: Final = 2**63
-# What native/src/program.rs calls texts that are held to a check of their own.
+# The name in native/src/program.rs of texts that are checked in Python.
 GUARDED: Final = "guarded"
-# And those of values that may be of several types.
+# The name in native/src/program.rs of values that may have one of several types.
 CHOICE: Final = "choice"
-# As native/src/program.rs reads them.
+# A program in the form that native/src/program.rs reads.
 Program = tuple[Any, ...]
-# The plan of a column, and how it is read.
+# The program of a column, and its reading.
 _Column = tuple[Program, Reading]
 
 
 def build_json_decoder(schema: JsonSchema, shape: Shape) -> Decode:
-    """Return the decoder to the arrays of ``columns.payload(shape)`` and ``columns.RESCUE``. Raises ``NoPlan``."""
+    """Return the decoder of payloads to ``columns.build_payload(shape)`` and ``columns.RESCUE``. Raises ``NoPlan``."""
     members, program, whole = _plan_payload(schema, shape)
     read = native.load_module().JsonDecoder(program, rescue.plan(shape)).read
     return native.build_decoder(read, whole, members=members, with_rescue=True)
 
 
 def build_json_program(schema: JsonSchema) -> Program:
-    """Return the checks of payloads for the native module; ``GUARDED`` marks incomplete ones. Raises ``NoPlan``."""
+    """Return the program by which the native module checks payloads. Raises ``NoPlan``.
+
+    ``GUARDED`` marks values that the native module cannot check completely.
+    """
     return _plan_payload(schema, schema.shape())[1]
 
 
 def _plan_payload(schema: JsonSchema, shape: Shape) -> tuple[bool, Program, Reading]:
-    """Return the plan of payloads, and first whether their members are columns."""
+    """Return whether the members of payloads are columns, the program of payloads, and their reading."""
     fields = columns.build_payload(shape)
     members = isinstance(shape, Struct) and bool(shape.fields)
     program, whole = _plan_member(schema.document, schema.node, pa.struct(fields) if members else fields[0].type)
@@ -245,7 +252,10 @@ def _plan_payload(schema: JsonSchema, shape: Shape) -> tuple[bool, Program, Read
 
 
 def _plan_node(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType, *, guards: bool = True) -> _Column:
-    """Return the column of a node, some of whose members may have ``guards``. Raises ``NoPlan``."""
+    """Return the program and reading of the column for a node. Raises ``NoPlan``.
+
+    ``kind`` is the type of the column. With ``guards``, some members may be checked in Python.
+    """
     shape = make_shape(document, node)
     if isinstance(shape, Anything):
         if is_unconstrained(node):
@@ -268,7 +278,7 @@ def _plan_node(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType
 
 def _plan_choices(document: JsonSchemaDocument, node: NormalForm) -> list[Program]:
     """Return the programs for a node of several types, or of several kinds of objects. Raises ``NoPlan``."""
-    # Of more members than a table has columns the shape is text, too.
+    # The shape is text also if an object has more members than a table may have columns.
     wide = node.kinds == 1 and node.objects is not None and bool(node.objects.properties)
     if wide or not node.exact:
         raise NoPlan
@@ -287,7 +297,7 @@ def _plan_choices(document: JsonSchemaDocument, node: NormalForm) -> list[Progra
         bare = [part for part in several if not part.properties]
         programs += [_plan_bare_object(part) for part in bare]
         parts += [NormalForm(objects=part) for part in several if part.properties]
-    # Nothing is looked at behind the text that is kept, so that a plan has to say all there is to say.
+    # The text of such a value is not checked in Python, so that the programs must state all rules.
     return programs + [_plan_node(document, part, _find_arrow_type(document, part), guards=False)[0] for part in parts]
 
 
@@ -309,7 +319,7 @@ def _plan_object(
     if has_member_limits(part) or not (part.extra is None or is_unconstrained(part.extra)):
         raise NoPlan
     if any(field.shape is not make_shape(document, part.properties[field.name]) for field in shape.fields):
-        raise NoPlan  # of members that are text only because there are too many columns
+        raise NoPlan  # for members that are text only because there are too many columns
     planned = [
         _plan_member(document, part.properties[field.name], inner.type, guards=guards)
         for field, inner in zip(shape.fields, kind, strict=True)
@@ -324,7 +334,10 @@ def _plan_object(
 
 
 def _plan_member(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType, *, guards: bool = True) -> _Column:
-    """Return the column of a member or of all payloads. Guards check what no plan can. Raises ``NoPlan``."""
+    """Return the program and reading of the column for a member or for whole payloads. Raises ``NoPlan``.
+
+    With ``guards``, Python checks the values for which no program states all rules.
+    """
     try:
         return _plan_node(document, node, kind, guards=guards)
     except NoPlan:
@@ -388,5 +401,5 @@ def _plan_string(strings: Strings) -> Program:
     return _limit(strings.low), high, values, pattern
 
 
-# What native/src/program.rs calls columns of texts that are no texts.
+# The names in native/src/program.rs of values that are strings in JSON and have a column of another type.
 _STRING_PROGRAMS: Final = {columns.TIMESTAMP: "timestamp", pa.date32(): "date"}

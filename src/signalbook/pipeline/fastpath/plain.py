@@ -44,11 +44,11 @@ from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import Offsets
 
 _CONTENT_TYPE: Final = ATTRIBUTES.index("datacontenttype")
-# Anybody may send any number of content types, of any length. A route may hold a decoder, so the slow path is the
-# cheaper way for messages of further content types.
+# The limit of routes and of the length of their content types, because senders may make up any number of these. A route
+# may hold a decoder, so the slow path is cheaper for messages of further content types.
 _MAX_ROUTES: Final = 10_000
 _MAX_CONTENT_TYPE_CHARS: Final = 1_000
-# Lists of candidates depend on values of properties, of which anybody may send any number.
+# The limit of cached choosers: there is one per list of candidates, which depends on values that anybody may send.
 _MAX_CHOOSERS: Final = 10_000
 _Candidates = Sequence[CompiledDefinition]
 # A function from a value of a property, None if a message lacks it, to the candidates that allow the value: bit ``n``
@@ -88,7 +88,7 @@ class PlainPath:
 
     @property
     def is_needed(self) -> bool:
-        """True if the contract has definitions that such messages may fit."""
+        """True if the contract has definitions that messages without an event may fit."""
         return bool(self._index.definitions)
 
     def take(self, events: EventColumns) -> Iterator[Result]:
@@ -105,7 +105,7 @@ class PlainPath:
         # These messages have no attributes, even if some of their headers have the names of attributes.
         no_attributes = [pa.nulls(len(events), pa.string())] * len(ATTRIBUTES)
         plain = replace(events, arrays=no_attributes, extensions={}, versions=None)
-        # Read now, while the payloads are in the processor's caches. Later each is far from the next of its topic.
+        # Read now, while the payloads are in the processor's caches. Later, payloads of one topic are far apart.
         heads = read_heads(events.data) if self._has_prefixes else None
         self._waiting.append(_WaitingMessages(plain, events.arrays[_CONTENT_TYPE], heads))
         self._waiting_bytes += max(events.messages.weight, events.data.weight)
@@ -135,7 +135,7 @@ class PlainPath:
                 contexts.append(context)
                 left_over[fitting] = False
         yield from land_rows(batch, routed, pa.concat_arrays(contexts), left_over)
-        # What is left of these messages now are those whose payloads were refused.
+        # Of these messages, the ones that are still left over have refused payloads.
         for payload_reasons, events in explained:
             for part in batch.split(events[left_over[events]]):
                 verdicts.assign(part, *payload_reasons.of(batch.take_payloads(part)))
@@ -205,7 +205,7 @@ class PlainPath:
     ) -> Iterator[tuple[_Candidates, Offsets]]:
         """Yield the candidates that allow the properties of messages, with these messages.
 
-        Only constants of properties other than the address count.
+        Only properties other than the address for which a candidate has a constant are compared.
         """
         keys = (key for candidate in candidates for key in candidate.protocol_keys if isinstance(key.value, str))
         names = dict.fromkeys(key.name for key in keys if key.name != self._index.address_property)
@@ -272,7 +272,7 @@ class PlainPath:
 
 
 def _build_candidate_bits(candidates: _Candidates, name: str) -> _CandidateBits:
-    """Return the function from a value of the property ``name`` to the candidates that allow it."""
+    """Return the function from a value of the property ``name`` to the candidates that allow the value, as bits."""
     bits_by_value: dict[str, int] = {}
     bits_without_value = bits_of_any_value = 0
     for position, definition in enumerate(candidates):

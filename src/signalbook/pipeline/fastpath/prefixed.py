@@ -34,13 +34,13 @@ _MAX_HEADER_BYTES: Final = 256
 _PREFIX_BYTES: Final = 5
 # A byte of a variable-length number has this bit if another byte follows.
 _CONTINUATION_BIT: Final = 0x80
-# Mostly the whole prefix is in so many bytes, which are compared as one number.
+# The number of first bytes that are compared as one number. They mostly contain the whole prefix.
 _HEAD_BYTES: Final = 8
 # The first byte of the head is in the lowest bits of the number.
 _HEAD_NUMBER: Final = np.dtype("<u8")
 # Records with more indices go the slow path.
 _MAX_INDICES: Final = 8
-# Anybody may send any number of ids that no schema has.
+# The limit of cached plans, because anybody may send any number of ids that no schema has.
 _MAX_PLANS: Final = 10_000
 # The statement of a record about its schema: whether it is in a header, and the bytes of that header or of the prefix.
 # The bytes are empty for records that state no schema.

@@ -1,7 +1,7 @@
-"""Properties that protocols give messages beside the body, for many at once: topics, keys, headers and the like.
+"""Read protocol properties of many messages at once: topics, keys, headers and the like.
 
-They have the names and values that ``messages.bindings`` gives them (F.7, K-7): text, or what else a protocol
-has types for; of what may come several times a tuple of all occurrences; ``None`` where a message has none.
+Names and values are those of ``messages.bindings`` (F.7, K-7). A value is text, or has another type of the protocol. If
+a property may occur several times, its value is a tuple of all occurrences. ``None`` means that it does not occur.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from signalbook.pipeline.sources.amqp_sections import build_sections, read_secti
 from signalbook.pipeline.sources.base import MessageBatch, Offsets, read_addresses
 
 _AMQP: Final = "AMQP/1.0"
-# Where messages were sent to, which is the address of their records.
+# The property of each protocol that is the address of its records.
 ADDRESSES: Final = {"KAFKA": "topic", "HTTP": "path", "NATS": "subject", V5: "topic_name"}
-# Those that are columns of records of Kafka, and what their values become.
+# The properties that are columns of Kafka records, each with its column and the function that converts values.
 _COLUMNS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
     "key": ("key", decode_text),
     "key_base64": ("key", bytes),
@@ -36,7 +36,10 @@ _QUERY: Final = "query."
 
 @dataclass(frozen=True, slots=True)
 class _Headers:
-    """The prefix of properties that are headers, whether their names have no case, and how values are read."""
+    """The properties of a protocol that are headers.
+
+    ``prefix`` begins their names, ``folded`` says that names are case-insensitive, ``read`` converts a value.
+    """
 
     prefix: str
     folded: bool
@@ -51,28 +54,31 @@ _HEADERS: Final = {
 }
 # The number of each message's value, and values by number.
 _Column = tuple[Offsets, list[Any]]
-# Messages of one batch, and the records that they came as.
+# Messages of one batch, and the records that they came in.
 Part = tuple[MessageBatch, pa.RecordBatch]
 
 
 def is_known(protocol: str, name: str) -> bool:
-    """Return True if a property of a protocol has a column."""
+    """Return True if the property ``name`` of ``protocol`` can be read as a column."""
     return _find_reader(protocol, name) is not None
 
 
 def encode_property(protocol: str, name: str, parts: Sequence[Part]) -> _Column:
-    """Return the column of a property that ``is_known``, of messages of some batches."""
+    """Return the code of each message's value of a property, and the values by code, for messages of some batches.
+
+    ``is_known`` must be True for the property.
+    """
     read = _find_reader(protocol, name)
     assert read is not None
     return _join_columns(read(*part) for part in parts)
 
 
 def _find_reader(protocol: str, name: str) -> Callable[[MessageBatch, pa.RecordBatch], _Column] | None:
-    """Return the reader of a property of the messages of a batch, if it has a column."""
+    """Return the function that reads a property as a column, or None if it cannot be read as a column."""
     headers = _HEADERS.get(protocol)
     if headers is not None and name.startswith(headers.prefix):
         header, manner = name.removeprefix(headers.prefix), headers
-        # The content type of MQTT is no user property, but stands among them.
+        # The content type of MQTT is among the headers of records, but is not a user property.
         if protocol == V5 and header == "content-type":
             return None
         return lambda messages, records: _read_header(messages, records, header, manner)
@@ -149,14 +155,14 @@ def _build_sections(records: pa.RecordBatch, number: int) -> dict[str, Any]:
 
 
 def make_hashable(value: Any) -> Hashable:
-    """Return a key that distinguishes values: 1 and ``True`` are two, and so are 0.0 and -0.0."""
+    """Return a hashable key of ``value``. The keys of 1 and ``True`` differ, and so do those of 0.0 and -0.0."""
     if isinstance(value, (str, tuple)):
         return value
     return value.__class__, repr(value) if isinstance(value, float) or not isinstance(value, Hashable) else value
 
 
 def _join_columns(parts: Iterable[_Column]) -> _Column:
-    """Join columns, each value once."""
+    """Join columns, so that each distinct value has one code."""
     numbers: dict[Hashable, int] = {}
     distinct_values, joined = list[Any](), list[Offsets]()
     for codes, values in parts:

@@ -1,4 +1,4 @@
-"""Protobuf payloads into columns: what the native module has to know of a message type, in binary and in its JSON."""
+"""Plan how the native module reads Protobuf payloads into columns, in binary and in Protobuf's JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.native import Decode, NoPlan, check_json_name
 
-# As native/src/protobuf.rs reads it.
+# A plan in the form that native/src/protobuf.rs reads.
 Plan = tuple[Any, ...]
 _F: Final = FieldDescriptor
 _SCALARS: Final = {
@@ -30,15 +30,15 @@ _WELL_KNOWN: Final = {
     f"{_PACKAGE}Timestamp": "timestamp", f"{_PACKAGE}Duration": "duration", f"{_PACKAGE}FieldMask": "field_mask",
     f"{_PACKAGE}Struct": "struct", f"{_PACKAGE}Value": "value", f"{_PACKAGE}ListValue": "list_value",
 }  # fmt: skip
-# Those with columns of their own kind, or of text.
+# Well-known types whose column may have their own type, or text.
 _TIMES: Final = frozenset({f"{_PACKAGE}Timestamp", f"{_PACKAGE}Duration"})
 _AS_TEXT: Final = "_text"
-# The native module keeps in one word which of them have come.
+# The limit of oneofs of a message: the native module records in 64 bits which of them have occurred.
 _MAX_CHOICES: Final = 64
 
 
 def build_protobuf_decoder(schema: ProtobufSchema, shape: Shape, *, in_json: bool = False) -> Decode:
-    """Return the decoder of payloads, binary or in Protobuf's JSON, to the arrays of ``columns.payload(shape)``.
+    """Return the decoder of payloads, binary or with ``in_json``, to the arrays of ``columns.build_payload(shape)``.
 
     A payload with an ``Any``, or with a message inside one of its own type, is refused. Raises ``NoPlan`` for types
     with groups.
@@ -51,7 +51,7 @@ def build_protobuf_decoder(schema: ProtobufSchema, shape: Shape, *, in_json: boo
 
 
 def _plan_message(descriptor: Descriptor, kind: pa.StructType) -> Plan:
-    # the choice of an optional field of proto3 has it alone
+    # the oneof of an optional field of proto3 has only this field, and is left out
     choices = [choice.full_name for choice in descriptor.oneofs if len(choice.fields) > 1]
     if len(choices) > _MAX_CHOICES:
         raise NoPlan

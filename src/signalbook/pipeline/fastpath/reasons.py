@@ -1,9 +1,9 @@
-"""Why payloads are rejected, in the words of the slow path.
+"""Find the reasons why payloads are rejected, as the slow path reports them.
 
-Of JSON that is what ``Schema.validate`` says, asked once for payloads that break the same. The native module gives such
-payloads a key: the values in them that break a rule, each with its path, as they are written. Where a schema's rules
-are about one value each, the key decides what there is to say. Payloads without a key, those that cannot be read, and
-those of other formats are asked about one by one, without the rest of the slow path.
+For JSON, the reasons are the findings of ``Schema.validate``, which runs once for payloads that break the same rules.
+The native module gives such payloads the same key: the values that break a rule, as they are written, each with its
+path. If each rule of a schema is about one value, the key determines the findings. Payloads without a key, unreadable
+payloads and payloads of other formats are judged one by one, without the rest of the slow path.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from signalbook.pipeline.fastpath.verdicts import NO_VERDICT, RejectionVerdict
 from signalbook.pipeline.sources.base import Offsets
 from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, parse_json
 
-# Answers that are kept, before all are forgotten: anybody may send any number of values.
+# Results that are cached before the cache is emptied: anybody may send any number of values.
 _MAX_KEYS: Final = 10_000
-# Longer payloads go the slow path, which bounds what becomes of them in memory.
+# Longer payloads go the slow path, which limits the memory for their decoded values.
 _MAX_PAYLOAD_BYTES: Final = 1024 * 1024
-# So many payloads are asked about before it counts that most of them conform after all.
+# The number of payloads after which judging them stops if most of them conform.
 _TRIED: Final = 64
-# Keywords by which what is said of one value depends on others, or quotes what is around it.
+# Keywords whose findings about one value depend on other values, or quote the surrounding value.
 _ENTANGLED: Final = frozenset(
     {
         "anyOf", "oneOf", "not", "if", "then", "else", "dependencies", "dependentRequired", "dependentSchemas",
@@ -47,17 +47,17 @@ _ENTANGLED: Final = frozenset(
 )  # fmt: skip
 
 _KEYS: Final = pa.schema([("key", pa.binary())])
-# Plans of values that have no keys.
+# Programs of values for which the native module makes no keys.
 _APART: Final = ((payloads.GUARDED,), (payloads.CHOICE,))
 
 Violations = tuple[Finding, ...]
 
 
 class Reasons:
-    """The violations of payloads by one schema, cached by key."""
+    """The violations of one schema by payloads, cached by key."""
 
     def __init__(self, schema: JsonSchema) -> None:
-        # What is kept by schema would keep it for ever otherwise.
+        # A weak reference: the cache ``_reasons`` would otherwise keep the schema in memory for ever.
         self._ref = ref(schema)
         self._key_function = _build_key_function(schema)
         self._known: dict[bytes, Violations | None] = {}
@@ -70,15 +70,15 @@ class Reasons:
         return schema
 
     def read_keys(self, refused: PayloadSpans) -> pa.BinaryArray:
-        """Return the key of each payload's violations, null if unknown: payloads with a key violate the same."""
+        """Return the key of each payload's violations, or null. Payloads with equal keys have the same violations."""
         if self._key_function is None:
             return pa.nulls(len(refused), pa.binary())
         return native.read_columns(self._key_function(refused.places), _KEYS)[0]
 
     def of(self, refused: PayloadSpans, *, one_by_one: bool = True) -> tuple[Offsets, list[Violations]]:
-        """Return the number of each payload's violations in the list, ``NO_VERDICT`` without any.
+        """Return for each payload the number of its violations in the returned list, ``NO_VERDICT`` without any.
 
-        Without ``one_by_one`` payloads without a key have none.
+        Payloads without a key are validated one by one with ``one_by_one``, and else get ``NO_VERDICT``.
         """
         encoded = self.read_keys(refused).dictionary_encode()
         codes = encoded.indices.fill_null(NO_VERDICT).to_numpy().astype(np.int64)
@@ -98,7 +98,7 @@ class Reasons:
         return numbers, violation_lists
 
     def find_broken(self, refused: PayloadSpans) -> npt.NDArray[np.bool_]:
-        """Return which payloads certainly break a rule. Each key is checked once."""
+        """Return which payloads certainly break a rule. Of payloads with equal keys only one is checked."""
         is_broken = np.zeros(len(refused), np.bool_)
         for place, key in enumerate(self.read_keys(refused).to_pylist()):
             if key is None:
@@ -135,12 +135,12 @@ class Reasons:
 
 
 _NO_MESSAGE: Final = Message()
-# What rejects a payload, if anything does.
+# A function from a payload to its rejection, or None if the payload is not rejected.
 Judge = Callable[[bytes], Rejected | None]
 
 
 def build_event_judge(definition: CompiledDefinition, content_type: str) -> Judge:
-    """Return the judge of data of events that fit a definition, as the bytes sent with a content type."""
+    """Return the judge of data that is sent as bytes with ``content_type``, of events that fit ``definition``."""
     attributes = {"datacontenttype": content_type} if content_type else {}
     return lambda payload: rejected_payload(_NO_MESSAGE, CloudEvent(attributes=attributes, body=payload), definition)
 
@@ -152,18 +152,18 @@ class SameReason:
     verdict: RejectionVerdict
 
     def of(self, refused: PayloadSpans) -> tuple[Offsets, list[RejectionVerdict]]:
-        """Return the numbers and verdicts as ``PayloadReasons`` does."""
+        """Return number 0 for each payload, and the list with the verdict, as ``PayloadReasons.of`` does."""
         return np.zeros(len(refused), np.int64), [self.verdict]
 
 
 def reject_missing_data(definition: CompiledDefinition) -> SameReason | None:
-    """Return the rejection of events without data that fit a definition, if they are rejected."""
+    """Return the rejection of events that fit a definition but have no data, or None if they are accepted."""
     rejected = rejected_payload(_NO_MESSAGE, CloudEvent(attributes={}), definition)
     return None if rejected is None else SameReason(RejectionVerdict.of(rejected))
 
 
 def reject_broken_event(message: bytes) -> Rejected | None:
-    """Return the rejection of a message that is not an event in JSON. Blank lines are not messages."""
+    """Return the rejection of a message that is not an event in JSON. None for events and for blank lines."""
     try:
         if message and not message.isspace():
             JSON_EVENTS.decode(message)
@@ -173,10 +173,10 @@ def reject_broken_event(message: bytes) -> Rejected | None:
 
 
 class PayloadReasons:
-    """The rejections of payloads of a definition with valid envelopes.
+    """The rejections of refused payloads, of messages whose envelopes fit a definition.
 
-    They are ``alike`` by what they break after ``prefix`` bytes. Without a ``judge`` payloads that are not JSON have
-    none.
+    ``alike`` finds the violations in payloads after ``prefix`` bytes, if it is not ``None``. ``judge`` judges the
+    remaining payloads one by one. Without a ``judge``, payloads that are not JSON get no verdict.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class PayloadReasons:
         self._prefix = prefix
 
     def of(self, refused: PayloadSpans) -> tuple[Offsets, list[RejectionVerdict]]:
-        """Return the number of each payload's verdict in the list, ``NO_VERDICT`` without one."""
+        """Return for each payload the number of its verdict in the returned list, ``NO_VERDICT`` without a verdict."""
         numbers: Offsets = np.full(len(refused), NO_VERDICT, np.int64)
         verdicts: list[RejectionVerdict] = []
         if self._alike is not None:
@@ -203,7 +203,10 @@ class PayloadReasons:
 
 
 def apply_judge(judge: Judge, refused: PayloadSpans, numbers: Offsets, verdicts: list[RejectionVerdict]) -> None:
-    """Judge the payloads that have no number yet one by one, and append the verdicts to ``verdicts``."""
+    """Judge the payloads that have ``NO_VERDICT`` in ``numbers`` one by one. Set their numbers and add to ``verdicts``.
+
+    Judging stops early if most payloads conform.
+    """
     numbers_by_verdict: dict[Any, int] = {}
     conform = 0
     places = np.flatnonzero(numbers == NO_VERDICT)
@@ -219,7 +222,7 @@ def apply_judge(judge: Judge, refused: PayloadSpans, numbers: Offsets, verdicts:
             numbers[place] = number
             continue
         conform += 1
-        # Where the native module takes less than the schema does, they are decoded once more on the slow path.
+        # The native module refuses some payloads that conform. The slow path decodes these again anyway.
         if judged >= _TRIED and 2 * conform > judged:
             return
 
@@ -231,42 +234,42 @@ def _append_violations(violation_lists: list[Violations], violations: Violations
     return len(violation_lists) - 1
 
 
-# Made once for a schema, which many tasks of a process share, and gone with it.
+# Reasons by schema. The tasks of a process share them. They are removed together with the schema.
 _reasons: Final[WeakKeyDictionary[JsonSchema, Reasons]] = WeakKeyDictionary()
 
 
 def find_reasons(definition: CompiledDefinition) -> Reasons | None:
-    """Return the reasons for payloads of the definition's own schema, if they are rejected for nothing else."""
+    """Return the reasons for payloads of the definition's own schema, or None if there may be other reasons."""
     schema = definition.schema_use.schema
     return None if definition.policy.wire_prefix != "none" else find_schema_reasons(schema, definition.policy)
 
 
 def find_schema_reasons(schema: Schema | None, policy: Policy) -> Reasons | None:
-    """Return the reasons for payloads that a schema wrote, without a prefix, if they are rejected for nothing else."""
+    """Return the reasons for payloads of ``schema`` without a prefix, or None if there may be other reasons."""
     if not isinstance(schema, JsonSchema):
         return None
-    # By these policies such payloads land, or are rejected for something else.
+    # By other policies, payloads that break their schema land, or are rejected for another reason.
     if policy.on_schema_violation != "dead_letter" or policy.on_duplicate_names != "last":
         return None
     return load_reasons(schema)
 
 
 def load_reasons(schema: JsonSchema) -> Reasons:
-    """Return the violations of payloads by a schema."""
+    """Return the cached ``Reasons`` of a schema, and create them at the first call."""
     if schema not in _reasons:
         _reasons[schema] = Reasons(schema)
     return _reasons[schema]
 
 
 def _build_key_function(schema: JsonSchema) -> Any:
-    """Return the function that gives payloads keys, if each rule of the schema is about one value."""
+    """Return the native function that gives payloads keys, or None if a rule is about more than one value."""
     if not _ENTANGLED.isdisjoint(_iterate_names(schema.document)):
         return None
     try:
         program = payloads.build_json_program(schema)
     except NoPlan:
         return None
-    # Of values that are judged apart the native module does not know whether they conform, and of a choice not why.
+    # The native module does not know whether guarded values conform, or why a value of several types does not.
     return None if _is_guarded(program) else native.load_module().JsonFaults(program).keys
 
 

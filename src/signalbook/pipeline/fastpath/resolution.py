@@ -1,7 +1,7 @@
-"""Payloads of other versions of a schema: the columns that their writer has for them, made into those of the reader.
+"""Decode payloads of another version of a schema (the writer) into the columns of the definition's own (the reader).
 
-What they become is what the slow path makes of them: of Avro what its schema resolution says, of JSON Schema and
-Protobuf what the writer has under the reader's names. Where columns do not say that, payloads are refused.
+The result is the same as on the slow path. For Avro it follows Avro's schema resolution. For JSON Schema and Protobuf,
+the reader's columns get the writer's values of the same names. Payloads are refused if columns cannot express this.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from signalbook.values import JSONObject
 
 Convert = Callable[[pa.Array], pa.Array]
 _Bad = npt.NDArray[np.bool_]
-# From columns, and which rows are not to be taken, to other columns.
+# A function from the writer's columns to the reader's. It marks rows to refuse in its second argument.
 _Members = Callable[[list[pa.Array], _Bad], list[pa.Array]]
 _PROMOTED: Final = {
     ("int", "long"): (pa.int64(),),
@@ -38,13 +38,16 @@ _PROMOTED: Final = {
     ("long", "double"): (pa.float64(),),
     ("float", "double"): (pa.float64(),),
 }
-"""By way of which types, as values are in Python on the slow path."""
+"""Avro's promotions, with the Arrow types to cast to, one after the other, as the slow path converts in Python."""
 _NUMBER_TYPES: Final = frozenset({"int", "long", "float", "double"})
 _TEXT_TYPES: Final = frozenset({"string", "bytes"})
 
 
 def find_decoder(definition: CompiledDefinition, use: SchemaUse) -> Decode | None:
-    """Return the decoder of payloads written with ``use`` into the columns of the definition's table, or None."""
+    """Return the decoder of payloads written with ``use`` into the columns of the definition's table.
+
+    Return None if there is no such decoder.
+    """
     own_schema, schema = definition.schema_use.schema, use.schema
     if own_schema is None or schema is None:
         return None
@@ -86,7 +89,7 @@ def _build_converting_decoder(decode: Decode, members: _Members, width: int) -> 
         member_arrays, rescued = decoded[:width], decoded[width:]
         bad = np.zeros(len(payloads) - len(refused), np.bool_)
         for rescued_array in rescued:
-            # What the writer has no column for may be what the reader has one for.
+            # The reader may have a column for a value for which the writer has none.
             bad |= rescued_array.is_valid().to_numpy(zero_copy_only=False)
         arrays = [*members(member_arrays, bad), *rescued]
         if not bad.any():
@@ -99,7 +102,7 @@ def _build_converting_decoder(decode: Decode, members: _Members, width: int) -> 
 
 
 class _Resolution:
-    """Avro's schema resolution, as far as columns can say it. Every method raises ``NoPlan``."""
+    """Avro's schema resolution for columns. Every method raises ``NoPlan`` if columns cannot express it."""
 
     def __init__(self, writer: AvroSchema, reader: AvroSchema) -> None:
         self._writer = writer
@@ -108,7 +111,10 @@ class _Resolution:
     def plan_record(
         self, written: Type, read: Type, source_type: pa.StructType, target_type: pa.StructType, shape: Struct
     ) -> _Members:
-        """Return the plan from the columns of the writer's record to those of the reader's."""
+        """Return the function from the columns of the writer's record ``written`` to those of the reader's ``read``.
+
+        ``shape`` is that of the reader.
+        """
         reader_node, writer_node = _resolve_node(read, self._reader), _resolve_node(written, self._writer)
         if not (reader_node["type"] == writer_node["type"] == "record" and _has_same_name(reader_node, writer_node)):
             raise NoPlan
@@ -172,7 +178,8 @@ class _Resolution:
             return self._plan_value(writer_branches[0], reader_branches[0], source_type, target_type, shape)
         whole = [schema.names.complete(node) for schema, node in ((self._writer, written), (self._reader, read))]
         kinds = [_find_kind(branch) for branch in reader_branches]
-        # The first that a number fits is taken, which need not be its own.
+        # If a union has several types of numbers or of texts, the slow path reads a value as the first type that fits,
+        # which may not be the type that it was written with.
         several = (
             sum(branch_kind in _NUMBER_TYPES for branch_kind in kinds) > 1
             or sum(branch_kind in _TEXT_TYPES for branch_kind in kinds) > 1
@@ -214,7 +221,10 @@ def _build_cast(types: Sequence[pa.DataType]) -> Convert:
 
 
 def _build_default(part: JSONObject, schema: AvroSchema, shape: Shape, arrow_type: pa.DataType) -> Convert:
-    """Return the function that repeats the default of a field of the reader for as many rows as there are."""
+    """Return the function that fills a column with the default of the reader's field ``part``.
+
+    Raises ``NoPlan`` without a default, or if the default does not fit the column.
+    """
     if "default" not in part:
         raise NoPlan
     try:
@@ -255,9 +265,9 @@ def _build_map_conversion(value: Convert, kind: pa.MapType) -> Convert:
 def _plan_by_name(
     writer: Struct, reader: Struct, source_type: pa.StructType, target_type: pa.StructType, *, rescues: bool
 ) -> _Members:
-    """Return the plan from columns of a version without schema resolution to those of the same names.
+    """Return the function from the writer's columns to the reader's columns of the same names. Raises ``NoPlan``.
 
-    Members that the reader does not have are ``rescues`` of the slow path, if the table has them. Raises ``NoPlan``.
+    If the table ``rescues`` members without a column, rows with members that the reader lacks go the slow path.
     """
     places = {field.name: number for number, field in enumerate(writer.fields)}
     names = {field.name for field in reader.fields}

@@ -1,7 +1,7 @@
-"""Where messages of one kind go: to which definition, by which decoder, into which table, and what lands there.
+"""Routes of messages of one kind (definition, decoder and table), and the rows that land by a route.
 
-Events whose type several definitions share are held to each of these: what one takes alone lands in its table, and
-events that break the same of all have the same to be said of them.
+If several definitions share an event type, events are checked against each of them. An event that only one definition
+accepts lands in the table of this definition. Events that break the same rules of all definitions share a verdict.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ENVELOPE: Final = len(columns.ENVELOPE)
 
 @dataclass(frozen=True, slots=True)
 class LandedRows:
-    """Rows of one table."""
+    """Rows that land in the table of ``target``."""
 
     target: RowBuilder
     rows: pa.RecordBatch
@@ -66,7 +66,10 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class EventRoute(Route):
-    """The route of events, with its checks, and the reasons for refused payloads."""
+    """The route of events. ``checks`` are those of envelopes.
+
+    ``reasons`` finds out why payloads are refused; if it is ``None``, these events go the slow path.
+    """
 
     checks: EnvelopeChecks
     reasons: PayloadReasons | SameReason | None
@@ -85,17 +88,17 @@ class PlainRoute(Route):
 
 
 def refuse_all(payloads: PayloadSpans) -> Decoded:
-    """Refuses all payloads."""
+    """Refuse all payloads: return no columns, and the numbers of all payloads."""
     return [], list(range(len(payloads)))
 
 
 def undecoded(payloads: PayloadSpans) -> Decoded:
-    """Refuse payloads that nothing decodes, without looking at them."""
+    """Refuse all payloads. As the decoder of a route, this function marks that nothing can decode its payloads."""
     return refuse_all(payloads)
 
 
 def has_own_schema(batch: EventBatch, definition: CompiledDefinition, events: Offsets) -> npt.NDArray[np.bool_]:
-    """Return which events are written with the definition's own schema, as far as they state it (K-39)."""
+    """Return which events state the definition's own schema as their ``dataschema``, or state no schema (K-39)."""
     array = batch.attributes["dataschema"]
     if array.null_count == len(array):
         return np.ones(len(events), np.bool_)
@@ -103,7 +106,7 @@ def has_own_schema(batch: EventBatch, definition: CompiledDefinition, events: Of
     use, schema_for = definition.schema_use, definition.schema_for
     mine, places = np.unique(codes[events], return_inverse=True)
     schema_names = [names[code] for code in mine.tolist()]
-    # Identity, not equality: another Version that reads alike still has other columns, which the slow path resolves.
+    # Identity, not equality: another Version with the same text still has other columns, which the slow path resolves.
     is_own = np.array([name is None or schema_for(name) is use for name in schema_names], np.bool_)
     has_own: npt.NDArray[np.bool_] = is_own[places]
     return has_own
@@ -112,12 +115,16 @@ def has_own_schema(batch: EventBatch, definition: CompiledDefinition, events: Of
 def land_rows(
     batch: EventBatch, matched: Sequence[tuple[Route, Offsets]], contexts: pa.Array, left_over: npt.NDArray[np.bool_]
 ) -> Iterator[LandedRows]:
-    """Yield rows of messages whose payloads conform, with their contexts in the same order. Others are left over."""
+    """Yield rows of messages whose payloads conform. Other messages are marked in ``left_over``.
+
+    ``matched`` are routes with their messages, ``contexts`` are the contexts of these messages in the same order.
+    """
     if not matched:
         return
     order = np.concatenate([events for _, events in matched])
     try:
-        # All routes' at once, in order, so that each has a slice of them: Arrow takes its time for each array it makes.
+        # The columns of all routes are built at once, and each route takes a slice: every array that Arrow makes costs
+        # time.
         envelope, transport = batch.build_envelope(order), batch.build_transport(order)
     except MISFITS:
         left_over[order] = True
@@ -136,7 +143,10 @@ def land_rows(
 def _build_rows(
     route: Route, payloads: PayloadSpans, arrays: list[pa.Array]
 ) -> tuple[pa.RecordBatch | None, list[int]]:
-    """Rows of payloads and the arrays of their other columns, and the numbers of payloads that are refused."""
+    """Return the rows of accepted payloads (None without any), and the numbers of refused payloads.
+
+    ``arrays`` are the other columns of the rows, for all payloads.
+    """
     try:
         decoded, refused = route.decode(payloads)
     except MISFITS:
@@ -150,26 +160,29 @@ def _build_rows(
 
 
 def are_decidable(routes: Sequence[EventRoute], protocol: str) -> bool:
-    """Return True if payloads decide between routes: the one for the protocol takes them, or nothing is in doubt."""
+    """Return True if payloads decide between ``routes``.
+
+    They do if every route is provable, or if exactly one route is for ``protocol``, because it takes precedence.
+    """
     if any(route.definition.policy.prefer_specific or route.decode is undecoded for route in routes):
         return False
     return all(map(is_provable, routes)) or [route.definition.protocol for route in routes].count(protocol) == 1
 
 
 def is_provable(route: EventRoute) -> bool:
-    """Return True if it can be proved of payloads that they do not conform."""
+    """Return True if the fast path can prove that a payload breaks the schema of the route's definition."""
     definition = route.definition
     return isinstance(definition.schema_use.schema, JsonSchema) and definition.policy.wire_prefix == "none"
 
 
 @dataclass(frozen=True, slots=True)
 class HeldEvents:
-    """Events of a type held to each of its definitions, by definition and event.
+    """The events of a type, checked against each of its definitions: arrays with a row for each definition.
 
-    ``numbers`` are those of ``EnvelopeChecks``, ``fits`` says where attributes fit, ``counts`` where the definition
-    matters: attributes fit, and no definition for the protocol of the events takes the event instead.
-    ``own_schema`` says
-    whether events are written with the definition's schema, and ``decoded`` whether its decoder takes what counts.
+    ``numbers`` are those of ``EnvelopeChecks.number_contexts``. ``fits``: the attributes of the event fit. ``counts``:
+    the attributes fit, and no definition for the protocol of the events accepts the event instead. ``own_schema``: the
+    event is written with the definition's schema. ``decoded``: ``counts`` is True, and the decoder of the definition
+    accepts the payload.
     """
 
     routes: Sequence[EventRoute]
@@ -182,7 +195,7 @@ class HeldEvents:
 
     @classmethod
     def of(cls, batch: EventBatch, routes: Sequence[EventRoute], events: Offsets, protocol: str) -> HeldEvents:
-        """Hold events that came by ``protocol`` to ``routes``, of which those for the protocol come first."""
+        """Check events that came by ``protocol`` against ``routes``. Routes for the protocol must come first."""
         numbers = np.stack([route.checks.number_contexts(batch, events) for route in routes])
         fits = numbers >= 0
         own_schema = np.stack([has_own_schema(batch, route.definition, events) for route in routes])
@@ -197,15 +210,15 @@ class HeldEvents:
         return cls(routes, events, numbers, fits, counts, own_schema, decoded)
 
     def load_reasons(self, place: int) -> Reasons:
-        """Return the reasons by which payloads break the schema of one of the definitions."""
+        """Return the reasons why payloads break the schema of the definition at ``place``."""
         schema = self.routes[place].definition.schema_use.schema
         assert isinstance(schema, JsonSchema)
         return load_reasons(schema)
 
     def group_alike(self, batch: EventBatch) -> Offsets:
-        """Return a number for each event that it shares with events of the same verdict, ``NO_VERDICT`` if unknown.
+        """Return a number for each event, equal for events that break the same rules of all definitions.
 
-        Those break the same in all definitions, in attributes or payloads.
+        The rules are about attributes or payloads. The number is ``NO_VERDICT`` if it is unknown which are broken.
         """
         provable = np.ones(len(self.events), np.bool_)
         provable[(self.counts & ~self.own_schema).any(axis=0)] = False
@@ -234,7 +247,7 @@ class HeldEvents:
 def land_exclusive(batch: EventBatch, held: HeldEvents, left_over: npt.NDArray[np.bool_]) -> Iterator[LandedRows]:
     """Yield rows of events that conform to one definition of their type and certainly break all others.
 
-    All are left at first.
+    All events must be marked in ``left_over``. The events that land are unmarked.
     """
     events, counts, decoded = held.events, held.counts, held.decoded
     decided = (~counts | held.own_schema).all(axis=0) & (decoded.sum(axis=0) == 1)

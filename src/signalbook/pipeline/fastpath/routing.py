@@ -1,10 +1,10 @@
 """The fast path for CloudEvents: from messages to rows of the tables of definitions, whole columns at a time.
 
-Events among messages become columns (``modes.py``) and wait until there are enough for a batch (``batch.py``). Then
-each event gets a route by its type, if that belongs to one definition and no other definition could fit the event, or
-one to each of a few. What is left to ask are its attributes (``attributes.py``) and its payload (``payloads.py``), and
-what they say is what ``Contract.process`` would say, as are the reasons for what they refuse (``reasons.py``). Whatever
-is in doubt is left over: it goes the slow path, message by message.
+Events become columns (``modes.py``) and wait until there are enough for a batch (``batch.py``). The type of an event
+gives it a route to the definition of this type, if no other definition could fit the event. If a few definitions share
+the type, the event gets a route to each of them. Then its attributes (``attributes.py``) and its payload
+(``payloads.py``) are checked. The results, and the reasons for rejections (``reasons.py``), are the same as those of
+``Contract.process``. Doubtful events are left over for the slow path, which processes messages one by one.
 """
 
 from __future__ import annotations
@@ -60,28 +60,29 @@ from signalbook.pipeline.sources.base import MessageBatch, Offsets
 
 _MAX_BATCH_BYTES: Final = 128 * 1024 * 1024
 _BATCH_BYTES_OF_TYPE: Final = 256 * 1024
-# Of large messages so many of a type: what is done once per column and slice is worth it only for as many.
+# The number of large messages of a type that a batch waits for: fewer are not worth the work per column and slice.
 _MIN_EVENTS_OF_TYPE: Final = 100
-# Kinds of events for each definition, on average: whoever makes up content types is not worth a route for each.
+# The limit of kinds of events per definition, on average: senders may make up any number of content types.
 _KINDS_PER_DEFINITION: Final = 4
 _MIN_KINDS: Final = 64
-# So many kinds of events are judged before it counts that most of them are accepted after all.
+# The number of kinds of events after which judging them stops if most of them are accepted.
 _MIN_JUDGED: Final = 64
-# Definitions of one type, to all of which a payload is held.
+# The limit of definitions that share an event type. A payload is checked against each of them.
 _MAX_SHARED: Final = 8
-# What events have in common whose payloads one decoder reads.
+# The attributes that make up the kind of an event. One decoder reads the payloads of all events of a kind.
 _KIND: Final = ("type", SENT_AS)
 
 
-# Events of a batch with their route, by number.
+# Routes, each with the numbers of its events in the batch.
 _Routed = list[tuple[EventRoute, Offsets]]
 
 
 class FastPath:
-    """The fast path of a contract in one content mode, for events that came by ``protocol``, empty for those of files.
+    """The fast path of a contract for events in the content mode ``mode`` that came by ``protocol`` (empty for files).
 
-    ``judge`` is the slow path: what rejects one message, by index, if that is all that becomes of it. Results come as
-    they are found; the caller has to take all of them.
+    ``target`` returns the row builder of a definition. ``judge`` asks the slow path about the message at an index of a
+    batch, and returns its rejection, or ``None`` if it has another outcome. Callers must exhaust the iterators that
+    ``take`` and ``flush`` return: results are made while they are read.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class FastPath:
         self._waiting_bytes = 0
 
     def take(self, messages: MessageBatch) -> Iterator[Result]:
-        """Take messages; most wait a while for others of their type."""
+        """Take messages and yield the results that are ready. Most events wait until there are enough for a batch."""
         if not self._types and self._plain_path is None:
             yield LeftOver(messages, range(len(messages)))
             return
@@ -128,13 +129,13 @@ class FastPath:
             yield LeftOver(messages, events.indices.tolist())
         elif len(events):
             self._waiting.append(events)
-            # Data that was encoded takes more than its messages.
+            # Decoded data may take more memory than its messages.
             self._waiting_bytes += max(messages.weight, events.data.weight)
         if self._is_enough():
             yield from self._flush_events()
 
     def flush(self) -> Iterator[Result]:
-        """Process all waiting messages."""
+        """Process all waiting messages and yield the results."""
         yield from self._flush_events()
         if self._plain_path is not None:
             yield from self._plain_path.flush()
@@ -145,7 +146,7 @@ class FastPath:
             yield from self.process(EventBatch(parts))
 
     def process(self, batch: EventBatch) -> Iterator[Result]:
-        """Yield what lands of a batch, what is rejected, and then the rest for the slow path."""
+        """Yield the rows and the rejections of a batch, and then the messages that are left over for the slow path."""
         verdicts = Verdicts(len(batch))
         left_over = self._attribute_checks.find_doubtful(batch, verdicts) | self._may_be_plain(batch)
         alike = self._find_undefined(batch, left_over)
@@ -168,7 +169,7 @@ class FastPath:
                 left_over[events] = False
                 ignored += len(events)
         yield Ignored(ignored)
-        # Reasons so far are about attributes, and those of an event in JSON count only where all of it is JSON.
+        # The verdicts so far are about attributes. For an event in JSON they are right only if its data is JSON, too.
         rejected_events = verdicts.events
         verdicts.take_back(
             np.setdiff1d(rejected_events, self._select_readable(batch, rejected_events), assume_unique=True)
@@ -193,7 +194,10 @@ class FastPath:
     def _reject_alike(
         self, batch: EventBatch, held: HeldEvents, left_over: npt.NDArray[np.bool_], verdicts: Verdicts
     ) -> None:
-        """Reject the events left over that break the same rules as an event that the slow path rejects."""
+        """Reject left-over events by groups that break the same rules.
+
+        The slow path judges one event of each group. If it rejects the event, the whole group gets its verdict.
+        """
         numbers, is_undecided = held.group_alike(batch), np.zeros(len(batch), np.bool_)
         is_undecided[self._select_readable(batch, held.events[left_over[held.events] & (numbers != NO_VERDICT)])] = True
         places = np.flatnonzero(is_undecided[held.events])
@@ -208,13 +212,13 @@ class FastPath:
                 new_verdicts.append(RejectionVerdict.of(rejected))
                 continue
             accepted += 1
-            # Those go the slow path, and are judged once more.
+            # The slow path judges the events of accepted groups again, so stop if most groups are accepted.
             if kind >= _MIN_JUDGED and 2 * accepted > kind:
                 break
         verdicts.assign(held.events[places], verdict_numbers[codes], new_verdicts)
 
     def _is_enough(self) -> bool:
-        """Return True if the waiting events are enough for a batch: more for many kinds of events, and large ones."""
+        """Return True if the waiting events are enough for a batch. Many kinds of events, or large ones, need more."""
         if self._waiting_bytes < MIN_BATCH_BYTES:
             return False
         events = sum(map(len, self._waiting))
@@ -224,7 +228,10 @@ class FastPath:
         return self._waiting_bytes >= min(len(self._routes) * of_type, _MAX_BATCH_BYTES)
 
     def _find_undefined(self, batch: EventBatch, left_over: npt.NDArray[np.bool_]) -> list[tuple[Outcome, Offsets]]:
-        """Return the outcomes of valid events of undefined types, and of messages that are not events, if known."""
+        """Return the outcome of valid events of undefined types and that of messages that are not events.
+
+        Each outcome comes with its events. It is left out if it is unknown.
+        """
         outcomes: list[tuple[Outcome, Offsets]] = []
         if self._unknown is not None:
             codes, types = batch.encode_attribute("type")
@@ -235,7 +242,7 @@ class FastPath:
         return outcomes
 
     def _select_readable(self, batch: EventBatch, events: Offsets) -> Offsets:
-        """Return the events whose data certainly is JSON, where it must be."""
+        """Return those of ``events`` whose data certainly is JSON, or does not have to be JSON."""
         must_be_json = np.ones(len(events), np.bool_) if batch.forms is None else batch.forms[events] == IN_JSON
         sound = ~must_be_json
         if must_be_json.any():
@@ -246,9 +253,9 @@ class FastPath:
     def _group_by_checks(
         self, batch: EventBatch, left_over: npt.NDArray[np.bool_]
     ) -> tuple[dict[EnvelopeChecks, _Routed], list[tuple[Sequence[EventRoute], Offsets]]]:
-        """Group the events that have one route by the checks of their definitions; return those with several apart.
+        """Return events with one route by the checks of its definition, and separately events with several routes.
 
-        Those without are left.
+        Events without a route, and at first those with several routes, are marked in ``left_over``.
         """
         by_checks: dict[EnvelopeChecks, _Routed] = {}
         shared: list[tuple[Sequence[EventRoute], Offsets]] = []
@@ -266,16 +273,16 @@ class FastPath:
     def _find_routes(self, kind: tuple[Any, ...]) -> Sequence[EventRoute]:
         xids = self._types.get(kind[0], ())
         if xids and kind not in self._routes:
-            # A route may hold a decoder. Beyond so many the slow path is the cheaper answer to made-up content types.
+            # A route may hold a decoder, so routes are limited: the slow path is cheaper for made-up content types.
             if len(self._routes) >= _MIN_KINDS + _KINDS_PER_DEFINITION * len(self._types):
                 return ()
             self._routes[kind] = self._plan_routes([self._definitions[xid] for xid in xids], kind)
         return self._routes.get(kind, ())
 
     def _plan_routes(self, definitions: Sequence[CompiledDefinition], kind: tuple[Any, ...]) -> Sequence[EventRoute]:
-        """Return a route to each definition that events of a kind may be of, or none if columns cannot decide.
+        """Return a route to each of ``definitions`` for events of a kind; empty if columns cannot decide.
 
-        Routes for the protocol come first.
+        Routes to definitions for the protocol come first.
         """
         planned = [self._plan_route(definition, kind) for definition in definitions]
         routes = [route for route in planned if route is not None]
@@ -284,9 +291,9 @@ class FastPath:
         return sorted(routes, key=lambda route: route.definition.protocol != self._protocol)
 
     def _plan_route(self, definition: CompiledDefinition, kind: tuple[Any, ...]) -> EventRoute | None:
-        """Return the route of a definition for events of a kind, ``None`` if columns cannot decide.
+        """Return the route to a definition for events of a kind, ``None`` if columns cannot decide.
 
-        Where nothing decodes their payloads it is for those whose attributes break a rule.
+        If nothing decodes the payloads, the route can only reject events.
         """
         if not _is_decided(definition, self._protocol, self.mode):
             return None
@@ -307,16 +314,19 @@ class FastPath:
             return EventRoute(definition, target, refuse_all, checks, same)
         if decode is None:
             return EventRoute(definition, target, undecoded, checks, None)
-        # Where there are several of a type, also by other protocols, payloads are decoded before they are judged.
+        # If several definitions have the type, for any protocol, there is no judge: payloads are decoded first.
         judge = build_event_judge(definition, sent) if kind[0] in self._alone and sent is not None else None
         payload_reasons = PayloadReasons(definition, find_reasons(definition), judge)
         return EventRoute(definition, target, target.wrap_decoder(decode), checks, payload_reasons)
 
 
 def _explain_refused(messages: MessageBatch, indices: list[int]) -> Iterator[Result]:
-    """Yield the outcomes of messages that no mode reads. Structured ones get the reason why they are not events."""
+    """Yield the outcomes of the messages at ``indices``, which the content mode refused.
+
+    Structured messages that are not events are rejected with the reason. The others are left over.
+    """
     numbers, verdicts = np.full(len(indices), NO_VERDICT, np.int64), list[RejectionVerdict]()
-    # A packet of MQTT may promise UTF-8, and what it has that is none has that for a reason.
+    # MQTT is excluded: a packet may claim to be UTF-8, and a false claim is a reason of its own.
     if messages.lines and not messages.binary and messages.protocol != V5:
         places = np.array(indices)
         spans = PayloadSpans.within(messages.content, messages.starts[places], messages.ends[places])
@@ -338,7 +348,7 @@ def _find_plain_definitions(contract: Contract, protocol: str) -> list[CompiledD
 
 
 def _index_types(contract: Contract, protocol: str, plain_index: AddressIndex) -> dict[str, tuple[str, ...]]:
-    """Return the xids of the definitions of each event type that has few of them.
+    """Return the xids of the definitions of each event type. Types with more than ``_MAX_SHARED`` are left out.
 
     The result is empty if the type of an event that came by ``protocol`` does not decide: if a definition has no type,
     or if definitions of ``plain_index`` may fit any event because the protocol has no addresses.
@@ -362,7 +372,7 @@ def _select_by_protocol(outlines: Sequence[Outline], protocol: str) -> tuple[str
 
 
 def _is_decided(definition: CompiledDefinition, protocol: str, mode: ContentMode) -> bool:
-    """Return True if envelope, payload and properties with columns decide on an event of this protocol or a file."""
+    """Return True if columns (envelope, payload, properties) decide whether an event by ``protocol`` fits."""
     if not mode.is_decided(definition) or definition.removal is not None:
         return False
     if definition.protocol and definition.protocol == protocol:
@@ -373,12 +383,15 @@ def _is_decided(definition: CompiledDefinition, protocol: str, mode: ContentMode
 def _match_envelopes(
     batch: EventBatch, checks: EnvelopeChecks, routed: _Routed, left_over: npt.NDArray[np.bool_], verdicts: Verdicts
 ) -> tuple[_Routed, pa.Array]:
-    """Return the events whose envelopes fit their definitions, with their contexts. Others are left over."""
+    """Return the events whose envelopes fit their definitions, with their contexts.
+
+    Other events are marked in ``left_over``; those that break a rule get a verdict.
+    """
     candidates = np.concatenate([events for _, events in routed])
     numbers = np.zeros(len(batch), np.int64)
     numbers[candidates] = checks.number_contexts(batch, candidates)
-    # All are left at first, and those that match are taken back: whatever is forgotten goes the slow path, which is
-    # right.
+    # First mark all events as left over, then unmark those that match. An event that no step handles then goes the
+    # slow path, which is always correct.
     left_over[candidates] = True
     matched: _Routed = []
     for route, events in routed:
@@ -397,7 +410,7 @@ def _match_envelopes(
 
 
 def _reject_payloads(batch: EventBatch, refused: _Routed, verdicts: Verdicts) -> None:
-    """Reject the refused payloads for which the reason is known."""
+    """Reject the events whose payloads were refused for a known reason."""
     for route, events in refused:
         if route.reasons is not None:
             for part in batch.split(events):

@@ -1,4 +1,4 @@
-"""Why messages are dead letters, said of many at once: each has the number of a verdict that it shares with others."""
+"""Verdicts that say why messages are dead letters. Many messages share a verdict, which has a number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from signalbook.pipeline.sources.base import MessageBatch, Offsets
 from signalbook.values import Finding
 
 NO_VERDICT: Final = -1
-"""The number of messages of which there is nothing to say here."""
+"""Stands for the number of a verdict, for messages without a verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,13 +27,13 @@ class RejectionVerdict:
 
     @classmethod
     def of(cls, rejected: Rejected) -> RejectionVerdict:
-        """Return the verdict in the rejection of one message."""
+        """Return the verdict of ``rejected``, the rejection of one message."""
         return cls(reason=rejected.reason, violations=rejected.violations, candidates=rejected.candidates)
 
 
 @dataclass(frozen=True, slots=True)
 class Rejections:
-    """Messages, by index, that are dead letters, with the number of the verdict on each."""
+    """The messages at ``indices``, which are dead letters. ``numbers`` are the positions of their ``verdicts``."""
 
     messages: MessageBatch
     indices: Sequence[int]
@@ -49,7 +49,7 @@ class Verdicts:
         self._verdicts: list[RejectionVerdict] = []
 
     def assign(self, events: Offsets, numbers: Offsets, verdicts: Sequence[RejectionVerdict]) -> None:
-        """Give each event the verdict with its number, except for ``NO_VERDICT``."""
+        """Give each of ``events`` the verdict at its number in ``verdicts``, or none for ``NO_VERDICT``."""
         self._numbers[events] = np.where(numbers == NO_VERDICT, NO_VERDICT, numbers + len(self._verdicts))
         self._verdicts += verdicts
 
@@ -63,6 +63,6 @@ class Verdicts:
         return np.flatnonzero(self._numbers != NO_VERDICT)
 
     def group_rejections(self, batch: EventBatch) -> Iterator[Rejections]:
-        """Yield the rejected messages by batch."""
+        """Yield the rejected messages of each batch of messages that ``batch`` consists of."""
         for messages, indices, events in batch.find_messages(self.events):
             yield Rejections(messages, indices, self._verdicts, self._numbers[events])

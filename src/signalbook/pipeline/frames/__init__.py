@@ -1,1 +1,1 @@
-"""The pipeline inside a user's own Spark program: DataFrames in, DataFrames out, in the session that is there."""
+"""The pipeline as functions for a user's own Spark program: they take and return DataFrames of its session."""

@@ -1,4 +1,4 @@
-"""The contract of a Spark program: definitions, read and checked once, on their way to all workers."""
+"""The contract of a Spark program: definitions that are read and checked once, and shipped to all workers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from signalbook.pipeline.job.subjects import Strategy
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """Definitions as they were at one time, and a policy. Spark ships it with its tasks, so it is small and pickles.
+    """Definitions at one point in time, and a policy. Spark ships it with tasks, so it is small and can be pickled.
 
-    ``definitions`` are the xids of those that messages are matched with, ``fingerprint`` tells one state of them from
-    another, and ``doubts`` are what is to be said of them to people.
+    ``definitions`` are the xids of the definitions that messages are matched with. ``fingerprint`` identifies the state
+    of the definitions. ``doubts`` are notes about the definitions for people.
     """
 
     fingerprint: str
@@ -43,13 +43,14 @@ class Contract:
         versions: Sequence[str] = (),
         subjects: Strategy = "",
     ) -> Self:
-        """The definitions of ``registry``: the URL of one, a document, or a folder of documents.
+        """Return a contract with the definitions of ``registry``: a URL, a document, or a folder of documents.
 
-        ``groups`` are xids of message groups or endpoints, none meaning all; ``versions`` are xids of Versions of
-        messages and schemas that stand for the default ones. With ``subjects`` those of the registry are definitions,
-        too. ``policy`` may be a mapping as the section ``policy`` of a job file is. Raises ``PipelineError`` for
-        definitions that cannot be read or used, and for a ``policy`` that nobody can follow; ``PolicyError`` for a
-        setting of it that there is not; ``ClientError`` where a registry does not give them.
+        ``groups`` are xids of message groups or endpoints; empty means all. ``versions`` are xids of Versions of
+        messages and schemas to use instead of the default Versions. ``subjects`` says how subjects of the registry are
+        named; if it is not empty, subjects become definitions, too. ``policy`` may be a mapping like the section
+        ``policy`` of a job file. Raises ``PipelineError`` if definitions cannot be read or used, or if tables cannot
+        follow the policy; ``PolicyError`` for an unknown setting of the policy; ``ClientError`` if the registry does
+        not return the definitions.
         """
         check_choice("subjects", subjects, Strategy)
         if not isinstance(policy, Policy):
@@ -61,15 +62,15 @@ class Contract:
         )
 
     def snapshot(self) -> Snapshot:
-        """The definitions."""
+        """Return the definitions as a snapshot."""
         return Snapshot.from_json(zlib.decompress(self._packed))
 
     def load_compiled(self) -> messages.Contract:
-        """Return the compiled contract, kept by the calling process."""
+        """Return the compiled contract, which the calling process caches."""
         return compile_cached(self.fingerprint, self.policy, self.snapshot)
 
     def definition(self, xid: str) -> str:
-        """``xid``, if it is that of a definition here. Raises ``PipelineError``."""
+        """Return ``xid``. Raises ``PipelineError`` if the contract has no definition with this xid."""
         if xid not in self.definitions:
             near = get_close_matches(xid, self.definitions, n=3, cutoff=0.3)
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
@@ -78,6 +79,6 @@ class Contract:
 
 
 def check_contract(contract: object) -> None:
-    """Raise ``TypeError`` for what is no contract: workers would, where the words are lost in a trace of Java's."""
+    """Raise ``TypeError`` if ``contract`` is not a ``Contract``. A worker's error would be hidden in Java's trace."""
     if not isinstance(contract, Contract):
         raise TypeError(f"the contract is a {type(contract).__name__}: give what pipeline.Contract.of(registry) makes")

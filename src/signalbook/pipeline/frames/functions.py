@@ -1,4 +1,4 @@
-"""Functions of SQL that say of single messages whether they conform, as pandas UDFs, which Spark Connect has too."""
+"""SQL functions that check whether single messages conform: pandas UDFs, which Spark Connect supports, too."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ _Verdict = tuple[Any, ...]
 
 
 def register(session: SparkSession, contract: Contract) -> None:
-    """Give a session the SQL functions ``signalbook_valid`` and ``signalbook_check``.
+    """Register the SQL functions ``signalbook_valid`` and ``signalbook_check`` in a session.
 
-    Both take a message, bytes or text, and its content type if it is no CloudEvent in JSON. The first says whether it
-    conforms, the other gives a struct of its definition and payload, or of the reason why not. A batch of events is one
-    message, which conforms if all of them do.
+    Both take a message as bytes or text, and its content type if it is not a CloudEvent in JSON. ``signalbook_valid``
+    returns whether the message conforms. ``signalbook_check`` returns a struct with the definition and the payload, or
+    with the reason why the message does not conform. A batch of events is one message, which conforms if all its events
+    conform. Raises ``TypeError`` if ``contract`` is not a ``Contract``.
     """
     check_contract(contract)
 
@@ -40,21 +41,21 @@ def register(session: SparkSession, contract: Contract) -> None:
         for verdicts in _judge_batches(contract, batches):
             yield pd.DataFrame(verdicts, columns=list(_FIELD_NAMES))
 
-    make_udf: Any = pandas_udf  # whose types know of no functions over iterators
+    make_udf: Any = pandas_udf  # its type hints do not allow functions over iterators
     session.udf.register("signalbook_valid", make_udf(valid, "boolean"))
     session.udf.register("signalbook_check", make_udf(check, _CHECKED))
 
 
 def _judge_batches(contract: Contract, batches: Iterator[Any]) -> Iterator[list[_Verdict]]:
-    """Yield the verdicts on each batch's messages."""
+    """Yield the verdicts on each batch's messages, as tuples of ``_FIELD_NAMES``."""
     validation = Validation(contract, TextRowBuilder)
     for batch in batches:
-        # of one column Spark gives that and no tuple, whatever the types say
+        # for a single column Spark passes a series and not a tuple, although the types say a tuple
         columns = batch if isinstance(batch, tuple) else (batch,)
         verdicts: list[_Verdict] = [(False, None, None, None, None, None)] * len(columns[0])
         for table, rows in (*validation.take(_build_records(columns)), *validation.finish()):
             for place, verdict in _read_dead_letters(rows) if table == DEAD_LETTERS else _read_landed(rows):
-                if verdicts[place][-2] is None:  # what is wrong with one event is wrong with its batch
+                if verdicts[place][-2] is None:  # the first rejection of an event is the verdict on its whole message
                     verdicts[place] = verdict
         yield verdicts
 

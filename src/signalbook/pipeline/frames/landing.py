@@ -1,4 +1,4 @@
-"""A DataFrame of messages landed in tables, exactly once by the id of its batch, as by ``pipeline run``."""
+"""Land a DataFrame of messages in tables like ``pipeline run``, exactly once for each batch id."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from signalbook.pipeline.sources.message_columns import MessageColumns, select_m
 from signalbook.pipeline.tables.catalogs import build_catalog_section, parse_catalog
 from signalbook.values import fingerprint
 
-# By which Spark calls a query in the properties of the thread that runs its batches; it lasts as its checkpoint does.
+# The property of the thread that runs the batches of a streaming query, in which Spark keeps the query's id. A query
+# keeps its id as long as its checkpoint.
 _QUERY: Final = "sql.streaming.queryId"
 
 
@@ -48,12 +49,13 @@ def land(
     max_message_bytes: int = MAX_MESSAGE,
     progress: ShowProgress = lambda _: None,
 ) -> Report:
-    """Land the messages in rows of ``frame`` in the tables of ``output``, and say what became of them.
+    """Land the messages in rows of ``frame`` in the tables of ``output``, and return a report of the outcomes.
 
-    ``batch_id`` stands for this input: a second call with it changes nothing. A number is that of a micro-batch, as
-    ``foreachBatch`` has it, of the query that ``stream`` names. ``columns`` are as for ``validate``, the others as in a
-    job file. Each partition of ``frame`` writes files of its own. Raises ``PipelineError`` with nothing of the batch
-    committed, unless the text says otherwise; the same call then begins anew, or completes it.
+    ``batch_id`` identifies this input: a second call with the same id changes nothing. If it is a number, it is that of
+    a micro-batch, as ``foreachBatch`` passes it, and ``stream`` must name the query. ``columns`` are as for
+    ``validate``, the other parameters as in a job file. Each partition of ``frame`` writes its own files. Raises
+    ``PipelineError``. Nothing of the batch is committed then, unless the text says otherwise; the same call starts the
+    batch again, or completes it. Raises ``TypeError`` if ``contract`` is not a ``Contract``.
     """
     check_contract(contract)
     if frame.isStreaming:
@@ -85,7 +87,7 @@ def land(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FrameIntake(Intake):
-    """Rows of a user's DataFrame."""
+    """The rows of a user's DataFrame as the input of a batch."""
 
     def run_tasks(self, runner: Runner, folder: Place) -> list[bytes]:  # noqa: ARG002
         assert self.records is not None
@@ -93,12 +95,18 @@ class _FrameIntake(Intake):
 
 
 def process_rows(folder: Where, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function for ``mapInArrow``: rows of ``RECORD_COLUMNS`` in, one manifest as JSON out."""
+    """Process rows of ``RECORD_COLUMNS`` as one task, whose plan is in ``folder``. Yield its manifest as JSON.
+
+    This is the function for ``mapInArrow``.
+    """
     return Task.of(folder).process_records(SOURCE, batches)
 
 
 def _build_batch_id(batch_id: int | str, stream: str) -> str:
-    """Return the id of a batch. Raises ``PipelineError`` for a number that could be any query's."""
+    """Return the id of a batch: a text as it is, or a number combined with ``stream``.
+
+    Raises ``PipelineError`` for a number without ``stream``, since every query has it, and for a text with ``stream``.
+    """
     if isinstance(batch_id, str):
         if not batch_id or stream:
             raise PipelineError("a batch is named by batch_id alone, or by its number and the name of its stream")
@@ -111,11 +119,11 @@ def _build_batch_id(batch_id: int | str, stream: str) -> str:
 
 
 def _query(session: SparkSession) -> str:
-    """Return a text that identifies the query of the current micro-batch; empty if Spark does not tell.
+    """Return the id of the query of the current micro-batch; empty if Spark does not report it.
 
-    A query that begins again with another checkpoint gives the same numbers to other messages.
+    If a query starts again with another checkpoint, it has another id, and gives the same numbers to other messages.
     """
     try:
         return session.sparkContext.getLocalProperty(_QUERY) or ""
-    except (PySparkException, AttributeError):  # by Spark Connect there is no context
+    except (PySparkException, AttributeError):  # sessions of Spark Connect have no context
         return ""

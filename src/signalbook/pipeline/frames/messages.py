@@ -1,4 +1,4 @@
-"""Rows of a DataFrame as messages, each of the protocol that its row names."""
+"""Read rows of a DataFrame as messages. Each row names the protocol of its message."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _Pairs = Sequence[tuple[str, Any]]
 
 
 class DataFrameRows:
-    """The source of messages that are rows of a user's DataFrame."""
+    """The source that reads messages from rows of a user's DataFrame."""
 
     name = "dataframe"
     cloudevents_json = True
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """Return the row as a message. Raises ``UnreadableMessage`` for a protocol without a binding."""
+        """Return the row at ``index`` as a message. Raises ``UnreadableMessage`` for an unknown protocol."""
         if batch.protocol == "KAFKA":
             return record_message(batch, index)
         make = _MESSAGES.get(batch.protocol)
@@ -38,7 +38,7 @@ class DataFrameRows:
         return make(row, arrays.read_headers(batch.protocol, row["headers"]), f"{batch.path}/{row['position']}")
 
     def to_records(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
-        """Return the records of many Kafka messages for dead letters."""
+        """Return the records of many Kafka messages for dead letters, or None for other protocols."""
         return build_records(batch, indices) if batch.protocol == "KAFKA" else None
 
 
@@ -46,7 +46,7 @@ SOURCE: Final = DataFrameRows()
 
 
 def _build_file_message(row: _Row, pairs: _Pairs, reference: str) -> Message:
-    """Return a message without protocol: any content, or an event with attributes beside it or in JSON."""
+    """Return a message without a protocol: any content, or an event with its attributes in headers or in JSON."""
     sections: dict[str, Any] = {} if row["address"] is None else {"topic": row["address"]}
     attributes = {
         name.removeprefix(ATTRIBUTE_PREFIX): value for name, value in pairs if name.startswith(ATTRIBUTE_PREFIX)

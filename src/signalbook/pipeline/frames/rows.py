@@ -1,4 +1,4 @@
-"""Rows with the payload as text in one column, the same for all definitions."""
+"""Build rows that have the same columns for all definitions, with the payload as text in one column."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from signalbook.pipeline.landing.rows import (
 from signalbook.values import JSON
 
 LANDED: Final = columns.decode_constants(columns.encode_constants(columns.build_landed(None)))
-"""Columns of messages of any definition: those of a table, with the payload in ``data``."""
-# What a serializer of Confluent puts before a payload: a zero byte and a number; text of JSON never begins so.
+"""The columns for messages of any definition: those of a table without a schema, with the payload in ``data``."""
+# Confluent serializers put a zero byte and a schema's number before a payload. JSON text never begins with a zero byte.
 _MAGIC: Final = b"\0"
 _PREFIX: Final = 5
 
 
 class TextRowBuilder(RowBuilder):
-    """Makes rows of ``LANDED``: payloads in JSON as they were sent, others as JSON by their columns."""
+    """A builder of rows of ``LANDED``. JSON payloads stay as they were sent; other payloads are converted to JSON."""
 
     def __init__(self, definition: CompiledDefinition, bookkeeping: Bookkeeping) -> None:
         super().__init__(definition, bookkeeping)
         self._layout = OPAQUE
         if self._schema is not None and has_json_payloads(self._schema):
-            # For payloads that are text it is as if nobody knew more of them.
+            # Payloads that are text land as they are, as if the definition had no schema.
             self._schema = None
 
     def wrap_decoder(self, decode: Decode) -> Decode:
-        """Return a decoder that checks payloads by ``decode``, and gives the columns for text."""
+        """Return a decoder that checks payloads with ``decode``, and returns them as columns of text and bytes."""
 
         def read(payloads: PayloadSpans) -> Decoded:
             arrays, refused = decode(payloads)
@@ -64,7 +64,7 @@ class TextRowBuilder(RowBuilder):
         return [pc.if_else(absent, None, texts), binary]
 
     def _build_texts(self, payloads: list[pa.Array]) -> list[pa.Array]:
-        """Return the columns of payloads as columns for text: JSON."""
+        """Return decoded ``payloads`` as a column of JSON text, and a column of bytes that is null."""
         decoded = pa.RecordBatch.from_arrays(payloads, schema=self._find_members(len(payloads))).to_pylist()
         return [
             pa.array([exact.dump(self._whole(row)).decode() for row in decoded]),
@@ -72,7 +72,7 @@ class TextRowBuilder(RowBuilder):
         ]
 
     def _find_members(self, count: int) -> pa.Schema:
-        """Return the columns of payloads; the last one holds the rest."""
+        """Return the first ``count`` columns of payloads, of which ``columns.RESCUE`` is the last."""
         return pa.schema([*columns.build_payload(self._shape), *columns.RESCUE][:count])
 
     @cached_property
@@ -82,7 +82,7 @@ class TextRowBuilder(RowBuilder):
 
 
 def _remove_prefixes(payloads: pa.BinaryArray) -> pa.BinaryArray:
-    """Return payloads without the numbers of schemas before them."""
+    """Return payloads without the prefix of Confluent serializers. Payloads without a prefix do not change."""
     if not pc.any(pc.starts_with(payloads, _MAGIC)).as_py():
         return payloads
     return pa.array([raw[_PREFIX:] if raw.startswith(_MAGIC) else raw for raw in payloads.to_pylist()], pa.binary())

@@ -1,8 +1,8 @@
-"""A DataFrame of messages held to a contract: what conforms and what does not, as DataFrames.
+"""Check the messages of a DataFrame against a contract, and return valid messages and dead letters as DataFrames.
 
-Both come out of one pass over the rows, whose outcomes are one column for messages that conform and one for dead
-letters; which of the two is null says what a row is. Nothing here runs before Spark is asked for a result, and nothing
-takes more of a session than ``mapInArrow``: so it works on streams, and by Spark Connect.
+One pass over the rows produces both. Its result has a column for messages that conform and a column for dead letters;
+in each row one of them is null. Nothing runs before Spark needs a result. The session only needs to support
+``mapInArrow``, so these functions work on streams and with Spark Connect.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ _OUTCOME: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """The outcome of validated messages, as ``landed, dead_letters = validate(...)``.
+    """The outcome of ``validate``, which can be unpacked: ``landed, dead_letters = validate(...)``.
 
-    ``outcomes`` has both in one pass: a row has ``landed`` or ``dead_letter``. Cache that if you use both, or the
-    messages are validated twice.
+    ``outcomes`` has both in one DataFrame: each row has either ``landed`` or ``dead_letter``. Cache ``outcomes`` if you
+    use both, because otherwise the messages are validated twice.
     """
 
     outcomes: DataFrame
 
     @property
     def landed(self) -> DataFrame:
-        """Messages that conform: attributes, payload, transport, definition."""
+        """The messages that conform, with their attributes, payload, transport data and definition."""
         return _select_half(self.outcomes, _LANDED)
 
     @property
     def dead_letters(self) -> DataFrame:
-        """The others, with reasons."""
+        """The messages that do not conform, with the reasons."""
         return _select_half(self.outcomes, _DEAD_LETTER)
 
     def __iter__(self) -> Iterator[DataFrame]:
@@ -63,10 +63,11 @@ class Validated:
 
 
 def validate(frame: DataFrame, contract: Contract, columns: MessageColumns | None = None) -> Validated:
-    """The messages in rows of ``frame`` that conform to ``contract``, and those that do not; lazily, and of streams.
+    """Return the messages in rows of ``frame`` that conform to ``contract``, and those that do not.
 
-    Without ``columns`` they are those of Spark's Kafka source, or ``value`` alone, as of text files, which holds
-    CloudEvents in JSON. Raises ``PipelineError`` for columns that are not there, and ``TypeError`` for no contract.
+    The result is lazy, and ``frame`` may be a stream. ``columns`` names the columns of messages. ``None`` means the
+    columns of Spark's Kafka source, or only ``value`` with CloudEvents in JSON, as for text files. Raises
+    ``PipelineError`` if a column is missing, and ``TypeError`` if ``contract`` is not a ``Contract``.
     """
     check_contract(contract)
     records = select_messages(frame, columns)
@@ -76,7 +77,8 @@ def validate(frame: DataFrame, contract: Contract, columns: MessageColumns | Non
 def typed(frame: DataFrame, contract: Contract, xid: str, columns: MessageColumns | None = None) -> DataFrame:
     """Return the messages that conform to the definition ``xid``, with the columns of its table.
 
-    Times of day are left out, since Spark has no type for them. Raises ``PipelineError``.
+    Times of day are left out, because Spark has no type for them. ``columns`` are as for ``validate``. Raises
+    ``PipelineError`` if a column is missing or the contract has no definition ``xid``.
     """
     check_contract(contract)
     definition = contract.load_compiled().definitions[contract.definition(xid)]
@@ -98,7 +100,10 @@ TableRows = tuple[TableName, pa.RecordBatch]
 
 
 class Validation:
-    """Holds rows of ``RECORD_COLUMNS`` to a contract. What they come to are rows, with the tables they would be in."""
+    """A check of rows of ``RECORD_COLUMNS`` by a contract. It yields rows with the names of the tables they belong to.
+
+    ``builder`` is the class that makes rows of accepted messages.
+    """
 
     def __init__(self, contract: Contract, builder: type[RowBuilder]) -> None:
         self._rows: list[TableRows] = []
@@ -106,17 +111,17 @@ class Validation:
         self._processing = Processing(contract.load_compiled(), SOURCE, self, bookkeeping, builder=builder)
 
     def add(self, name: TableName, rows: pa.RecordBatch) -> None:
-        """Keep rows, for processing."""
+        """Keep rows for a table until they are yielded. ``Processing`` calls this method."""
         self._rows.append((name, rows))
 
     def take(self, records: pa.RecordBatch) -> Iterator[TableRows]:
-        """Take records. Some of what they come to waits for others of their kind."""
+        """Take records, and yield the rows that are ready. Some messages wait for others of their kind."""
         for messages in separate_too_long(read_record_batches(records), MAX_MESSAGE):
             self._processing.take(messages)
             yield from self._take_rows()
 
     def finish(self) -> Iterator[TableRows]:
-        """Yield the remaining rows."""
+        """Process all waiting messages, and yield their rows."""
         self._processing.clear()
         yield from self._take_rows()
 
@@ -134,7 +139,7 @@ def _process(contract: Contract, builder: type[RowBuilder], batches: Iterator[pa
 
 
 def build_outcomes(contract: Contract, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield outcomes for rows of ``RECORD_COLUMNS``. The function is for ``mapInArrow``."""
+    """Yield rows of ``_OUTCOME`` for rows of ``RECORD_COLUMNS``. This is the function for ``mapInArrow``."""
     for table, rows in _process(contract, TextRowBuilder, batches):
         field_of_outcome = _OUTCOME.field(_DEAD_LETTER if table == DEAD_LETTERS else _LANDED)
         members = pa.StructArray.from_arrays(
@@ -147,7 +152,7 @@ def build_outcomes(contract: Contract, batches: Iterator[pa.RecordBatch]) -> Ite
 
 
 def build_typed(contract: Contract, xid: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield rows of one table for rows of ``RECORD_COLUMNS``. The function is for ``mapInArrow``."""
+    """Yield rows of the table of ``xid`` for rows of ``RECORD_COLUMNS``. This is the function for ``mapInArrow``."""
     table_wanted = build_table_name(xid)
     for table, rows in _process(contract, RowBuilder, batches):
         if table == table_wanted:
@@ -156,6 +161,6 @@ def build_typed(contract: Contract, xid: str, batches: Iterator[pa.RecordBatch])
 
 
 def _select_arrays(rows: pa.RecordBatch, fields: Iterable[pa.Field]) -> list[pa.Array]:
-    """Return these columns, without dictionaries and without those the types lack."""
+    """Return the columns of ``rows`` that ``fields`` names, cast to the types of ``fields``."""
     pairs = ((rows.column(field.name), field.type) for field in fields)
     return [array if array.type == kind else array.cast(kind) for array, kind in pairs]

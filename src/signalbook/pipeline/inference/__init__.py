@@ -1,5 +1,5 @@
-"""Definitions inferred from messages: what a stream holds that nobody has written down yet.
+"""Infer message definitions and schemas from messages that nobody has defined yet.
 
-Workers summarize what they see (``summaries.py``, ``observations.py``), and the driver turns it into definitions and
-schemas (``definitions.py``, ``schemas.py``). The command itself is ``commands/infer.py``.
+Workers summarize the messages (``summaries.py``, ``observations.py``), and the driver turns the summaries into
+definitions and schemas (``definitions.py``, ``schemas.py``). The command itself is ``commands/infer.py``.
 """

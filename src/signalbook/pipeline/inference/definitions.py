@@ -1,4 +1,4 @@
-"""A registry document of what was observed in a stream: message definitions and the schemas of their payloads."""
+"""Build a registry document from the observations of a stream: message definitions and the schemas of payloads."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from signalbook.pipeline.inference.summaries import AddressSummary
 from signalbook.values import JSONObject
 
 LABELS: Final = {"stage": "draft"}
-"""Labels of inferred groups, until someone has looked at them."""
+"""The labels of inferred groups, until a person has reviewed them."""
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._~-]+", re.ASCII)
 _LONGEST_ID: Final = 120
-# What the specification demands anyway, or what differs from event to event.
+# Attributes that definitions leave out: the specification requires them anyway, or they differ from event to event.
 _UNSAID: Final = ("specversion", "id", "type", "time", "datacontenttype")
 _HEADER: Final = "headers."
-# Fewer payloads than this share, and it is no payload that a definition may demand.
+# The minimum share of messages with a JSON payload for a definition to have a schema.
 _PAYLOADS: Final = 0.99
 
 
 def build_document(observations: Observations, group: str, rules: Rules, by: Discriminator) -> JSONObject:
     """Return a message group with a definition for each kind of message, and a schema group with their schemas.
 
-    Both have the id ``group``. ``by`` tells apart the messages that are not CloudEvents.
+    Both groups have the id ``group``. ``by`` is the discriminator of the messages that are not CloudEvents.
     """
     messages: JSONObject = {}
     schema_resources: JSONObject = {}
@@ -51,18 +51,18 @@ def build_document(observations: Observations, group: str, rules: Rules, by: Dis
 
 
 def count_messages(observations: Observations) -> dict[str, int]:
-    """Return the number of messages behind each definition, by its id."""
+    """Return the number of messages from which each definition was inferred, by its id."""
     return {name: observed.count for name, observed in _assign_ids(observations)}
 
 
 MOST_DOUBTS: Final = 100
-"""Doubts that are reported."""
-# Fewer messages say little of the next one.
+"""The maximum number of doubts to report."""
+# With fewer messages than this, a definition is reported as doubtful.
 _FEW: Final = 10
 
 
 def list_doubts(observations: Observations) -> list[JSONObject]:
-    """Return what was inferred from little: ``definition``, ``path`` in its payload, and the ``doubt``."""
+    """Return the conclusions from little evidence, each with ``definition``, ``path`` in the payload, and ``doubt``."""
     return list(islice(_find_doubts(observations), MOST_DOUBTS))
 
 
@@ -75,14 +75,14 @@ def _find_doubts(observations: Observations) -> Iterator[JSONObject]:
 
 
 def _assign_ids(observations: Observations) -> Iterator[tuple[str, KindSummary]]:
-    """Yield the kinds with their ids, the commonest kind first."""
+    """Yield each kind with the id of its definition, the most common kind first."""
     used_ids: set[str] = set()
     for observed in sorted(observations.kinds.values(), key=lambda summary: (-summary.count, summary.names)):
         yield _choose_id(observed, used_ids), observed
 
 
 def _choose_id(observed: KindSummary, used_ids: set[str]) -> str:
-    """Return an id made of the kind's names that differs from all others in any case of letters."""
+    """Return an id made from the kind's names, and add it to ``used_ids``. It differs from those also ignoring case."""
     names = observed.names[-1:] if observed.kind == EVENT else observed.names
     text = _UNSAFE.sub("-", "-".join(filter(None, names))).strip("-.~")[:_LONGEST_ID] or "message"
     name = next(
@@ -106,7 +106,7 @@ def _build_message_definition(observed: KindSummary, rules: Rules, header: str) 
 
 
 def _require_value(schema: JSONObject, member: str, text: str) -> None:
-    """Make ``schema`` demand the member that tells a kind apart, and its value, whatever the rules demand."""
+    """Make ``schema`` require the ``member`` that distinguishes this kind, with the value ``text``, under all rules."""
     if not member:
         return
     for name in member.split("."):

@@ -1,4 +1,4 @@
-"""What tells the kinds of plain messages apart: a header of requests, a member of payloads, or the topic alone."""
+"""Choose what distinguishes the kinds of messages that are not CloudEvents: a header, a member or the topic alone."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from signalbook.pipeline.inference.summaries import DISCRIMINATORS
 from signalbook.values import JSON, JSONObject
 
 ANY_TOPIC: Final = "*"
-"""The key of a member that tells messages of all topics apart."""
+"""The key, in place of a topic, of a member that is used for all topics."""
 MAX_VALUES: Final = 500
-"""The most values of a discriminator."""
+"""The maximum number of values of a discriminator."""
 MAX_VALUE_CHARS: Final = 128
-# Larger numbers do not tell kinds apart, and Python refuses to write very long ones.
+# Larger numbers do not distinguish kinds, and Python refuses to format very long numbers.
 _MAX_NUMBER: Final = 2**63
 # A discriminator has to be seen with each of its values this often, on average.
 _MESSAGES_PER_VALUE: Final = 10
@@ -37,11 +37,11 @@ _TABLE: Final = "source.table"
 
 
 class Discriminator(msgspec.Struct, frozen=True):
-    """The property that tells plain messages apart.
+    """The property that distinguishes the kinds of messages that are not CloudEvents.
 
-    ``header`` (lower case) is that of HTTP requests. ``members`` are members of payloads by the topic of their
-    messages, "" for messages without one; dots lead into objects. Messages without either are all of one kind, which
-    is called after their topic, or ``name``.
+    ``header`` (in lower case) is for HTTP requests. ``members`` has by topic ("" for messages without a topic) the
+    member of payloads; dots lead into nested objects. If a topic has no member, all of its messages are of one kind,
+    named after the topic, or ``name`` without a topic.
     """
 
     header: str = ""
@@ -49,12 +49,12 @@ class Discriminator(msgspec.Struct, frozen=True):
     name: str = ""
 
     def find_member(self, topic: str) -> str:
-        """Return the member that tells the messages of a topic apart, "" if they are of one kind."""
+        """Return the member that distinguishes the messages of ``topic``, "" if they are all of one kind."""
         return self.members.get(topic, self.members.get(ANY_TOPIC, ""))
 
 
 class MemberChoice(msgspec.Struct, frozen=True):
-    """A member chosen to tell kinds apart, its number of values, and the share of differences that it explains."""
+    """A member chosen as a discriminator, its number of ``values``, and the ``share`` of differences it explains."""
 
     member: str
     values: int
@@ -62,7 +62,7 @@ class MemberChoice(msgspec.Struct, frozen=True):
 
 
 def find_member_text(payload: JSON, path: str) -> str:
-    """Return the text or whole number at ``path``, "" if there is something else or nothing."""
+    """Return the text or integer at ``path`` in ``payload`` as text; "" if there is no such value."""
     for name in path.split("."):
         payload = payload.get(name) if isinstance(payload, dict) else None
     if isinstance(payload, int) and not isinstance(payload, bool) and abs(payload) < _MAX_NUMBER:
@@ -71,7 +71,7 @@ def find_member_text(payload: JSON, path: str) -> str:
 
 
 def check_member(member: str, payloads: Iterable[JSONObject]) -> None:
-    """Raise ``PipelineError`` if a member has more values than kinds of messages are told apart by."""
+    """Raise ``PipelineError`` if ``member`` has more than ``MAX_VALUES`` distinct values in ``payloads``."""
     if len({find_member_text(payload, member) for payload in payloads}) > MAX_VALUES:
         raise PipelineError(
             f"the member {member!r} has more than {MAX_VALUES} values among the first messages, and each would be a "
@@ -80,13 +80,13 @@ def check_member(member: str, payloads: Iterable[JSONObject]) -> None:
 
 
 def choose_member(payloads: Sequence[JSONObject]) -> MemberChoice | None:
-    """Return the member that best predicts the shape of ``payloads``, or None if one common shape does as well.
+    """Return the member whose values best predict the shapes of ``payloads``; None if no member predicts enough.
 
-    Half of the payloads show which members go with each value, and the other half shows how far that is true.
+    Half of the payloads are used to learn the shape for each value, and the other half to measure the errors.
     """
     if not payloads:
         return None
-    # Kinds may alternate: halves by position would have different ones.
+    # Shuffled, because kinds may alternate, so that halves by position would contain different kinds.
     payloads = random.Random(0).sample(payloads, len(payloads))  # noqa: S311 - no secret
     shapes = [_build_shape(payload) for payload in payloads]
     base = _count_errors([""] * len(shapes), shapes)
@@ -116,14 +116,14 @@ def _find_last_name(member: str) -> str:
 
 
 def _find_candidates(payloads: Sequence[JSONObject]) -> list[str]:
-    """Return members that every payload has, with few values: of Debezium's events only the name of their table."""
+    """Return the members that every payload has, with few values. For Debezium's events only the table name is used."""
     is_debezium = all(payload.keys() >= _DEBEZIUM for payload in payloads)
     names = [_TABLE] if is_debezium else [*_find_text_paths(payloads[0])]
     return [name for name in names if _has_few_values([find_member_text(payload, name) for payload in payloads])]
 
 
 def _find_text_paths(payload: JSONObject) -> Iterator[str]:
-    """Yield the paths of texts and whole numbers, at most two names long."""
+    """Yield the paths of members with texts or integers, at most two names long."""
     for name, value in payload.items():
         if "." in name:
             continue
@@ -146,7 +146,10 @@ _Shape: TypeAlias = frozenset[str]
 
 
 def _count_errors(texts: Sequence[str], shapes: Sequence[_Shape]) -> int:
-    """Return how many members of every second shape are not as the other shapes with the same text predict."""
+    """Return the number of members in which every second shape differs from its prediction.
+
+    The prediction is the common shape of the other half's payloads with the same text.
+    """
     common = _find_common(shapes[::2])
     by_text: dict[str, list[_Shape]] = defaultdict(list)
     for text, shape in zip(texts[::2], shapes[::2], strict=True):
@@ -166,7 +169,7 @@ def _find_common(shapes: Sequence[_Shape]) -> _Shape:
 
 
 def _build_shape(payload: JSONObject) -> _Shape:
-    """Return the paths of the members that are not null, with their types."""
+    """Return the paths of the payload's members that are not null, each with its type."""
     return frozenset(islice(_iterate_paths(payload, "", 1), _MAX_FEATURES))
 
 
@@ -189,7 +192,10 @@ def _find_type_name(value: JSON) -> str:
 
 
 def choose_members(payloads: Iterable[tuple[str, JSONObject]]) -> dict[str, MemberChoice]:
-    """Return the member chosen for each topic of ``payloads``, which are pairs of topic and payload."""
+    """Return the member chosen for each topic of ``payloads``, which are pairs of topic and payload.
+
+    Topics for which no member is chosen are missing.
+    """
     by_topic: dict[str, list[JSONObject]] = defaultdict(list)
     for topic, payload in payloads:
         by_topic[topic].append(payload)

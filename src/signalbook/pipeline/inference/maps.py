@@ -1,8 +1,9 @@
-"""Whether objects are maps: their names are values, such as ids, rather than names that a schema would list.
+"""Decide whether objects are maps: whether their names are data, such as ids, rather than names for a schema to list.
 
-Many different names of which each object has few are a map beyond doubt. Samples are small, and a map in them may have
-two keys: then names that look like ids, names that never come twice, and values that say of what type they are speak
-for one. What such a judgement rests on is said (``find_doubts``), for somebody who knows the stream.
+Objects are certainly maps if there are many different names, of which each object has few. In a small sample, a map may
+have only two keys. Evidence for a map is then that the names look like ids, that no name occurs twice, or that each
+value states its own type. Such decisions are reported with their evidence (``find_doubts``), for people who know the
+stream.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import Final
 from signalbook.formats.base import Path
 from signalbook.pipeline.inference.summaries import MemoryBudget, ValueSummary
 
-# An object is a map if it has many names of which each of them has few.
+# Objects are maps if they have at least ``_MANY`` names in all, and each object has less than ``_SHARE`` of them on
+# average.
 _MANY: Final = 20
 _SHARE: Final = 0.3
-# So many objects, each with names of its own, are no accident.
+# If at least this many objects have only names that no other object has, that is hardly by chance.
 _STRANGERS: Final = 5
-# Names that nobody gives to a member: UUIDs, long hexadecimal, dates, addresses, and the random ids of databases.
+# Names that members do not have: UUIDs, long hexadecimal numbers, dates, addresses, and random ids of databases.
 _ID: Final = re.compile(
     r"\d{3,}|(?i:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?=.*\d)[0-9a-f]{12,})"
     r"|\d{4}-\d\d(-\d\d.*)?|[^@\s]+@[^@\s.]+(?:\.[^@\s.]+)+|\w+://.*|(?:\d{1,3}\.){3}\d{1,3}"
@@ -27,7 +29,7 @@ _ID: Final = re.compile(
     re.ASCII,
 )
 _NUMBER: Final = re.compile(r"\d+", re.ASCII)
-# Members that say of what type a value is, which is theirs: of Firestore, and of DynamoDB.
+# The names of members that wrap a value and state its type: in exports of Firestore, and of DynamoDB.
 _TAGS: Final = (
     frozenset(
         f"{name}Value"
@@ -41,10 +43,10 @@ _TAGS: Final = (
 
 
 def is_map(seen: ValueSummary, *, root: bool = False) -> bool:
-    """Return True if the names of its members are values themselves, rather than names.
+    """Return True if the objects in ``seen`` are maps, whose names are data rather than names of members.
 
-    ``root`` is whether these are payloads as a whole: many names of which each has few may be those of messages of many
-    kinds, so that it takes names that look like ids, or more of them than are kept.
+    ``root`` is True for whole payloads. There, many names of which each object has few may come from many kinds of
+    messages, so that stronger evidence is necessary: names that look like ids, or more names than a summary keeps.
     """
     return _is_surely_map(seen, root=root) or bool(_find_evidence(seen))
 
@@ -61,7 +63,7 @@ def _has_many_names(seen: ValueSummary) -> bool:
 
 
 def _find_evidence(seen: ValueSummary) -> str:
-    """Return the evidence for a map of few names, or an empty text."""
+    """Return a description of the evidence for a map of few names; empty if there is none."""
     names = seen.members
     if not names:
         return ""
@@ -79,13 +81,13 @@ def _count_occurrences(seen: ValueSummary) -> int:
 
 
 def _is_tagged(value: ValueSummary, tags: frozenset[str]) -> bool:
-    """Return True if all values in a place are objects of one member, which is a tag."""
+    """Return True if all values at a place are objects with exactly one member, whose name is one of ``tags``."""
     whole = value.merge_cases()
     return 0 < whole.objects == value.count == _count_occurrences(whole) and whole.members.keys() <= tags
 
 
 def _has_same_types(seen: ValueSummary) -> bool:
-    """Return True if all members have values of the same type."""
+    """Return True if all members of the objects have values of one type, apart from null."""
     kinds = {kind for member in seen.members.values() for kind in _list_kinds(member)}
     return len(kinds) == 1
 
@@ -100,7 +102,7 @@ def _list_kinds(seen: ValueSummary) -> set[str]:
 
 
 def merge_members(whole: ValueSummary) -> ValueSummary:
-    """Return all members of a map as one."""
+    """Return a summary of the values of all members of a map together."""
     merged, room = ValueSummary(), MemoryBudget()
     for member in (*whole.members.values(), *([whole.others] if whole.others else [])):
         merged.merge(member, room)
@@ -108,9 +110,9 @@ def merge_members(whole: ValueSummary) -> ValueSummary:
 
 
 def find_doubts(seen: ValueSummary, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Yield the places in ``seen`` that may or may not be maps, and what they were taken for.
+    """Yield the path of each place, at or below ``seen``, that may or may not be a map, and the doubt as text.
 
-    ``*`` in a path is any item or key.
+    ``path`` is the path of ``seen``. In paths, ``*`` stands for the items of a list or the keys of a map.
     """
     if seen.items is not None:
         yield from find_doubts(seen.items, (*path, "*"))

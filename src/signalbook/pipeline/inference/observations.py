@@ -1,4 +1,4 @@
-"""The kinds of messages, and what was observed of each kind."""
+"""Classify messages into kinds, and summarize the messages of each kind."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from signalbook.values import JSON, JSONObject
 EVENT: Final = "event"
 REQUEST: Final = "request"
 PLAIN: Final = "plain"
-"""Messages of files and topics that are not CloudEvents."""
+"""The kind of JSON messages in files and topics that are not CloudEvents."""
 HTTP: Final = "HTTP"
 KAFKA: Final = "KAFKA"
 MOST_KINDS: Final = 5000
 LONGEST_NAME: Final = 1024
 _HEADER: Final = "headers."
-# Headers that are about the delivery, its client or its credentials, and never what a message is.
+# Headers about the delivery, its client or its credentials. They never show the kind of a message.
 _TRANSPORT: Final = re.compile(
     r"accept.*|age|authorization|cache-control|connection|content-.*|cookie|date|expect|forwarded|host|if-.*|keep-alive"
     r"|origin|referer|sec-.*|te|trace.*|transfer-encoding|upgrade|user-agent|via|x-forwarded-.*|x-real-ip|x-request-id"
@@ -47,11 +47,11 @@ _FEW: Final = 500
 
 
 class KindSummary(msgspec.Struct):
-    """The observations of one kind of message.
+    """The observations of ``count`` messages of one kind. ``kind`` and ``names`` identify it.
 
-    ``attributes`` are context attributes of events, or path and headers of requests; ``natives`` the types of the
-    former, such as ``integer``, ``any`` where they differ; ``types`` the content types of payloads. ``payloads`` counts
-    those that were JSON and are in ``data``; others are only counted.
+    ``attributes`` summarize the context attributes of events, or the path and headers of requests. ``natives`` are the
+    types of context attributes, such as ``integer``, or ``any`` if they differ. ``types`` counts payloads by content
+    type. ``payloads`` is the number of JSON payloads, which ``data`` summarizes.
     """
 
     kind: str
@@ -64,7 +64,7 @@ class KindSummary(msgspec.Struct):
     data: ValueSummary = msgspec.field(default_factory=ValueSummary)
 
     def merge(self, other: KindSummary, room: MemoryBudget) -> None:
-        """Add what ``other`` saw."""
+        """Add the observations of ``other``."""
         self.count += other.count
         self.payloads += other.payloads
         self.data.merge(other.data, room)
@@ -77,28 +77,28 @@ class KindSummary(msgspec.Struct):
             self.count_type(content_type, count, room)
 
     def find_attribute(self, name: str, room: MemoryBudget) -> AddressSummary | None:
-        """Return the observations of an attribute, or None without room for another one."""
+        """Return the summary of the attribute ``name``, which is created if necessary. None if ``room`` is used up."""
         summary = self.attributes.get(name)
         if summary is None and room.take(name):
             summary = self.attributes[name] = AddressSummary()
         return summary
 
     def add_types(self, natives: Mapping[str, str]) -> None:
-        """Add the types of those attributes that are observed."""
+        """Record the types of attributes by name. Attributes without a summary are ignored."""
         for name, native in natives.items():
             if name in self.attributes and self.natives.setdefault(name, native) != native:
                 self.natives[name] = "any"
 
     def count_type(self, content_type: str, count: int, room: MemoryBudget) -> None:
-        """Count payloads of a content type."""
+        """Count payloads of a content type, unless it is new and ``room`` is used up."""
         if content_type in self.types or room.take(content_type):
             self.types[content_type] = self.types.get(content_type, 0) + count
 
 
 class Observations(msgspec.Struct):
-    """The kinds of observed messages, and the numbers of broken ones and of those of other protocols.
+    """The observations of messages by kind. ``unknown`` counts messages that are broken or of no recognized kind.
 
-    Its size is limited by ``room`` and by the number of kinds, whatever the messages are.
+    The size is limited by ``room`` and by the number of kinds, whatever the messages contain.
     """
 
     kinds: dict[str, KindSummary] = {}
@@ -106,7 +106,7 @@ class Observations(msgspec.Struct):
     room: MemoryBudget = msgspec.field(default_factory=MemoryBudget)
 
     def take(self, message: Message, by: Discriminator) -> None:
-        """Observe a message. ``by`` tells apart the kinds of those that are not CloudEvents."""
+        """Observe a message. ``by`` distinguishes the kinds of messages that are not CloudEvents."""
         parts = list(_split_parts(message))
         self.unknown += not parts
         for part in parts:
@@ -119,7 +119,7 @@ class Observations(msgspec.Struct):
                 observed[0].add_types({name: _find_native_type(value) for name, value in attributes.items()})
 
     def _find_observed(self, part: _Part, by: Discriminator) -> tuple[KindSummary, dict[str, str]] | None:
-        """Return the kind of a message and its texts by name; None if it cannot be recognised."""
+        """Return the summary for the kind of ``part``, and its texts by name; None if its kind is not recognized."""
         texts = _read_texts(part)
         kind, names = _classify(part, texts, by)
         summary = self._find_kind(kind, names) if kind else None
@@ -133,7 +133,7 @@ class Observations(msgspec.Struct):
         return summary
 
     def merge(self, other: Observations) -> None:
-        """Add what ``other`` saw."""
+        """Add the observations of ``other``."""
         self.unknown += other.unknown
         for observed in other.kinds.values():
             mine = self._find_kind(observed.kind, observed.names)
@@ -144,7 +144,10 @@ class Observations(msgspec.Struct):
 
 
 def find_kinds(message: Message, by: Discriminator) -> dict[str, str]:
-    """Return the keys of the kinds of a message in ``Observations``, with their names; empty for unknown kinds."""
+    """Return the names of the kinds of ``message`` by their keys in ``Observations``; empty if none is recognized.
+
+    A batched message has a kind for each event.
+    """
     names_by_key = {}
     for part in _split_parts(message):
         kind, names = _classify(part, _read_texts(part), by)
@@ -160,10 +163,10 @@ def _build_key(kind: str, names: list[str]) -> str:
 def find_discriminator(
     messages: Iterable[Message], name: str, member: str = ""
 ) -> tuple[Discriminator, dict[str, MemberChoice]]:
-    """Return what tells apart those of ``messages`` that are not CloudEvents, and the members chosen for each topic.
+    """Return the discriminator for ``messages`` that are not CloudEvents, and the member chosen for each topic.
 
-    ``name`` is what messages of one kind without a topic are called. With ``member`` nothing is chosen. Raises
-    ``PipelineError`` if that has too many values.
+    ``name`` is the name for messages without a topic if they are all of one kind. With ``member``, use that member for
+    all topics and choose none. Raises ``PipelineError`` if it has too many values.
     """
     requests: list[_Part] = []
     payloads: list[tuple[str, JSONObject]] = []
@@ -181,9 +184,10 @@ def find_discriminator(
 
 
 def _find_kind_header(requests: Sequence[_Part]) -> str:
-    """Return the header (lower case) whose value classifies plain HTTP requests, "" without such a header.
+    """Return the header (in lower case) whose value classifies plain HTTP requests, "" if there is none.
 
-    It has few values and not just one, is on every request, and the members of the payloads are most alike where it is.
+    Every request has the header, and it has few but at least two values. Of several such headers, choose the one whose
+    values best predict the members of the payloads.
     """
     seen: dict[str, Counter[tuple[str, str]]] = {}
     for part in requests:
@@ -201,7 +205,11 @@ def build_path_shape(path: str) -> str:
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """A message without its content encoding, its values by property name, the event it carries, and its payload."""
+    """A message, or one event of a batched message. ``message`` is without content encoding.
+
+    ``values`` are the message's properties by name, ``event`` is the CloudEvent in it, if any, and ``payload`` the
+    data.
+    """
 
     message: Message
     values: Mapping[str, Any]
@@ -216,7 +224,7 @@ def _build_part(message: Message, values: Mapping[str, Any], event: CloudEvent |
 
 
 def _split_parts(message: Message) -> Iterator[_Part]:
-    """Yield the message, once for each event in it; nothing if it cannot be read."""
+    """Yield the parts of ``message``: one, or for a batched message one per event. Nothing if it cannot be read."""
     binding = find_binding(message.protocol)
     if binding is None:
         return
@@ -234,7 +242,7 @@ def _split_parts(message: Message) -> Iterator[_Part]:
 
 
 def _read_texts(part: _Part) -> dict[str, str]:
-    """Return the texts by name that may classify a message."""
+    """Return the texts to summarize by name: attributes of an event, or properties of a request; else empty."""
     if part.event is not None:
         return {name: format_attribute(value) for name, value in part.event.attributes.items()}
     if part.message.protocol == HTTP:
@@ -245,7 +253,7 @@ def _read_texts(part: _Part) -> dict[str, str]:
 
 
 def _classify(part: _Part, texts: Mapping[str, str], by: Discriminator) -> tuple[str, list[str]]:
-    """Return the kind of the message and its names; "" if it is not recognised."""
+    """Return the kind of ``part`` and the names that identify it. The kind is "" if it is not recognized."""
     if part.event is not None:
         return EVENT, [texts["type"]]
     if part.message.protocol == HTTP:
@@ -262,7 +270,7 @@ def _classify(part: _Part, texts: Mapping[str, str], by: Discriminator) -> tuple
 
 
 def _is_plain(part: _Part) -> bool:
-    """Return True for JSON of a file or a topic of Kafka."""
+    """Return True if ``part`` is JSON from a file or a Kafka topic."""
     return part.message.protocol in ("", KAFKA) and part.payload.value is not msgspec.UNSET
 
 
@@ -272,20 +280,20 @@ def _read_topic(part: _Part) -> str:
 
 
 def is_transport(name: str) -> bool:
-    """Return True if a property is about the delivery instead of the message."""
+    """Return True if the property ``name`` is a header about the delivery instead of the message."""
     header = name.removeprefix(_HEADER)
     return header != name and (_TRANSPORT.fullmatch(header) is not None)
 
 
 def _iterate_headers(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the headers that occur once, by property name."""
+    """Yield the property name and value of headers that occur exactly once in a message."""
     for name, values_of_header in values.items():
         if name.startswith(_HEADER) and len(values_of_header) == 1:
             yield name, values_of_header[0]
 
 
 def _is_broken(payload: Payload) -> bool:
-    """Return True if the payload claims to be JSON and is not."""
+    """Return True if the content type of the payload is JSON, but the payload is not valid JSON."""
     return payload.value is msgspec.UNSET and is_json(payload.content_type()) and bool(payload.body())
 
 
@@ -318,7 +326,10 @@ def _has_few_values(pairs: Counter[tuple[str, str]]) -> bool:
 
 
 def _measure_agreement(pairs: Counter[tuple[str, str]]) -> float:
-    """Return the share of messages whose members are the commonest ones for the header's value."""
+    """Return the share of messages whose members are the most common ones for their value of a header.
+
+    ``pairs`` counts messages by value and members.
+    """
     commonest: dict[str, int] = {}
     for (value, _), count in pairs.items():
         commonest[value] = max(commonest.get(value, 0), count)

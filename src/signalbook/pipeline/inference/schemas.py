@@ -1,4 +1,7 @@
-"""What was seen, as a JSON Schema: no stricter than the number of values seen can carry."""
+"""Build JSON Schemas from summaries of values.
+
+A schema is only as strict as the number of observed values justifies.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ _PlaceSchema = Callable[[ValueSummary], JSONObject]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Union:
-    """A place whose objects are of several shapes, distinguished by the text of ``by``.
+    """A place whose objects have several shapes, distinguished by the text of the member ``by``.
 
-    ``kinds`` are the types of JSON Schema that the place takes, ``least`` is how many objects of a case have to be seen
-    before anything is said of it, and ``place_schema`` makes the schema of a place.
+    ``cases`` has the summary of objects for each text. ``kinds`` are the JSON Schema types of the place. ``least`` is
+    the minimum number of objects of each case, and ``place_schema`` builds the schema of a member.
     """
 
     by: str
@@ -31,9 +34,10 @@ class Union:
     place_schema: _PlaceSchema
 
     def build_schema(self) -> JSONObject:
-        """``oneOf`` the shapes, which adds to what is said of all objects; nothing if they do not really differ.
+        """Return a schema with ``oneOf`` the shapes, to be added to the schema of all objects.
 
-        Every text has to have been seen often enough that no other one is to be expected.
+        Return an empty schema if the shapes do not really differ, or if a text was seen too rarely to be sure that
+        there are no other texts.
         """
         if len(self.cases) < 2 or min(case.objects for case in self.cases.values()) < self.least:
             return {}
@@ -44,7 +48,7 @@ class Union:
         if len(grouped) < 2:
             return {}
         shapes: list[JSON] = [self._build_shape(texts, distinction) for texts, distinction in grouped.values()]
-        # To what is no object, every shape would have to say no.
+        # Values that are not objects match none of the shapes, so their types get an alternative.
         other_types = [kind for kind in self.kinds if kind != "object"]
         return {
             "oneOf": [*shapes, {"type": other_types[0] if len(other_types) == 1 else other_types}]
@@ -61,7 +65,10 @@ class Union:
         return {"type": "object", **shape} if self.kinds != ["object"] else shape
 
     def _find_distinction(self, case: ValueSummary) -> JSONObject:
-        """Return the members that distinguish a case: those others never have, or have with another type or shape."""
+        """Return a schema of the members that distinguish a case.
+
+        These are members that not all cases have, or that have another type or shape in another case.
+        """
         shared = set.intersection(*(set(other_case.members) for other_case in self.cases.values()))
         own_names = [
             name for name, member in case.members.items() if member.count == case.objects and name not in shared
@@ -72,7 +79,7 @@ class Union:
         return {"required": own_names, **({"properties": different} if different else {})}
 
     def _is_different(self, name: str, member: ValueSummary) -> bool:
-        """Return True if the values of a member differ in type from those of another case, or in their members."""
+        """Return True if another case has the member ``name`` with other types, or with mostly other members."""
         other = (case.members[name] for case in self.cases.values() if name in case.members)
         return any(_is_unlike(member, other_member) for other_member in other if other_member is not member)
 
@@ -87,49 +94,52 @@ def _is_unlike(first: ValueSummary, other: ValueSummary) -> bool:
 
 
 def _list_types(seen: ValueSummary) -> set[str]:
-    """The types of values other than null; integers are numbers."""
+    """Return the types of the values other than null. Integers count as numbers."""
     numbers = {"numbers"} if seen.integers or seen.numbers else set()
     texts = {"texts"} if seen.texts.count else set()
     return numbers | texts | {name for name in ("booleans", "arrays", "objects") if getattr(seen, name)}
 
 
 def _has_few_in_common(names: set[str], other_names: set[str]) -> bool:
-    """Return True if two kinds of objects do not share most of their members."""
+    """Return True if two kinds of objects share less than half of their members."""
     return len(names & other_names) * 2 < len(names | other_names)
 
 
-# Fewer names than these may be alike by chance.
+# The minimum number of names to compare, because fewer names may be similar by chance.
 _LEAST_NAMES: Final = 4
 _ALIKE: Final = 0.7
-# Each set of names is held to every family: more of them are not looked at.
+# The maximum number of sets of names, because each one is compared with every family.
 _MOST_SETS: Final = 500
-# With as many values and no exception, the chance of one is below 1 % (the rule of three: 3 / n).
+# If this many values have no exception, the probability of an exception is at most 1 % (the rule of three: 3 / n).
 ENOUGH: Final = 300
 
 Names = frozenset[str]
 
 
 class Family(msgspec.Struct):
-    """Places whose objects have about the same ``names``: what stood there as members, not what was within those."""
+    """The members of similar objects at several places, whose ``names`` are about the same.
+
+    ``members`` summarizes the values of each member, without the places below it.
+    """
 
     names: Names
     objects: int = 0
     members: dict[str, ValueSummary] = {}
 
     def add(self, place: ValueSummary, room: MemoryBudget) -> None:
-        """Add one more place."""
+        """Add the objects at a place."""
         self.objects += place.objects
         for name, member in place.members.items():
             if name in self.members or room.take(name):
                 self.members.setdefault(name, ValueSummary()).tally(member, room)
 
     def is_similar(self, names: Names) -> bool:
-        """Return True if most of these names belong to both kinds of objects."""
+        """Return True if the share of names in both ``names`` and this family is at least ``_ALIKE``."""
         return len(self.names & names) >= _ALIKE * len(self.names | names)
 
 
 class ObjectFamilies:
-    """The families of a stream."""
+    """The families of similar objects in a stream. ``places`` are the summaries of whole payloads."""
 
     def __init__(self, places: Iterable[ValueSummary]) -> None:
         self._families: dict[Names, Family] = {}
@@ -152,13 +162,12 @@ class ObjectFamilies:
         family.add(place, self._room)
 
     def find_family(self, place: ValueSummary) -> Family | None:
-        """Return what similar objects tell about those in ``place``, or None."""
-        # A place with enough objects of its own speaks for itself: kin would only blur it.
+        """Return the family of the objects at ``place``; None without a family, or if ``place`` has enough objects."""
         return None if place.objects >= ENOUGH else self._families.get(frozenset(place.members))
 
 
 def _iterate_objects(place: ValueSummary) -> Iterator[ValueSummary]:
-    """Yield all places of objects in ``place``."""
+    """Yield the summaries of all objects at or below ``place``."""
     whole = place.merge_cases()
     if whole.objects and whole.others is None:
         yield whole
@@ -170,7 +179,7 @@ def _iterate_objects(place: ValueSummary) -> Iterator[ValueSummary]:
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 FORMAT: Final = "JsonSchema/draft/2020-12"
-# Words are short, and not numbers, addresses or keys in disguise.
+# Texts count as words for an enum if they are short, and do not look like numbers, addresses or keys.
 _LONGEST_WORD: Final = 40
 _MOST_WORDS: Final = 32
 _NO_WORD: Final = re.compile(r"://|\d{5}|(?:\d\D*){8}")
@@ -178,13 +187,14 @@ _NO_WORD: Final = re.compile(r"://|\d{5}|(?:\d\D*){8}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The number of observations after which something is required of the next value.
+    """The numbers of observations that are necessary for each kind of constraint in a schema.
 
-    A member is required if all of at least ``required`` objects had it. An enum lists the words of a place with at
-    least ``enough`` texts if no word was seen fewer than ``enum`` times: the share of values never seen yet is about
-    that of values seen once (Good and Turing, 1953), so that a place whose texts all recur has hardly any left. Shapes
-    that a word distinguishes are inferred by the same measure. 0 requires nothing of the kind. With fewer than ``few``
-    values, null is allowed as well, and a fraction for an integer if other members of the object have fractions.
+    A member is required if at least ``required`` objects were observed and all had it. A place gets an enum if it has
+    at least ``enough`` texts and each word was observed at least ``enum`` times. The share of values never seen is
+    about the share of values seen once (Good and Turing, 1953), so that a place whose words all recur has hardly any
+    other words. Shapes that a word distinguishes are inferred by the same numbers. 0 switches a kind of constraint off.
+    With fewer than ``few`` values, null is allowed as well, and a fraction for an integer if other members of the
+    object have fractions.
     """
 
     required: int = 0
@@ -194,7 +204,7 @@ class Rules:
 
     @property
     def words(self) -> str:
-        """The rules in words for people."""
+        """A description of the rules for people."""
         required = f"members that all of {self.required} objects had" if self.required else "no members"
         enums = f"words seen {self.enum} times each, of {self.enough} and more" if self.enum else "no words"
         few = f", and null is taken where fewer than {self.few} values stood" if self.few else ""
@@ -207,7 +217,7 @@ RULES_BY_STRICTNESS: Final = (
     Rules(required=50, enum=100, enough=1000, few=100),
     Rules(few=1000),
 )
-"""From strict to lenient: the first is taken whose schemas accept what was held back."""
+"""The rules from strict to lenient. The first rules are used whose schemas accept enough held-back messages."""
 
 
 def build_schema(seen: ValueSummary, rules: Rules, kin: ObjectFamilies | None = None) -> JSONObject:
@@ -217,7 +227,10 @@ def build_schema(seen: ValueSummary, rules: Rules, kin: ObjectFamilies | None = 
 
 @dataclass(frozen=True, slots=True)
 class _SchemaBuilder:
-    """Schemas of places, by the same rules and from the same stream."""
+    """A builder of schemas with the same ``rules``, for places of one stream, whose object families are ``kin``.
+
+    ``unions`` is False to leave out ``oneOf``.
+    """
 
     rules: Rules
     kin: ObjectFamilies
@@ -226,9 +239,10 @@ class _SchemaBuilder:
     def build_place(
         self, seen: ValueSummary, similar: ValueSummary, *, fractions: bool = False, root: bool = False
     ) -> JSONObject:
-        """Return the schema of a place. ``similar`` are similar objects, ``seen`` the places above it.
+        """Return the schema of the place that ``seen`` summarizes.
 
-        ``fractions`` tells whether members next to it have some, ``root`` whether the place is the whole payload.
+        ``similar`` summarizes the values of the same member in similar objects, or is ``seen``. ``fractions`` is True
+        if a member of the same object has fractions, ``root`` is True if the place is the whole payload.
         """
         kinds = _list_kinds(similar, self.rules, fractions=fractions)
         schema: JSONObject = {} if not kinds else {"type": kinds[0] if len(kinds) == 1 else kinds}
@@ -246,7 +260,7 @@ class _SchemaBuilder:
         rules, values = self.rules, similar.values
         if not (values and 0 < rules.enough <= seen.count and 0 < rules.enum <= min(values.values())):
             return {}
-        # One word says nothing of which others there are.
+        # A single word is no evidence about other words.
         if len(values) < 2 or not set(kinds) <= {"string", "null"} or not _are_words(values):
             return {}
         return {"enum": [*sorted(values), *([None] if "null" in kinds else [])]}
@@ -271,7 +285,7 @@ class _SchemaBuilder:
     def _build_union(self, seen: ValueSummary, kinds: list[JSON]) -> JSONObject:
         if not (self.unions and seen.cases and 0 < self.rules.enough <= seen.objects):
             return {}
-        # What a case says of a member adds to what is said of all: unions within need not be said again.
+        # The schema of a case only adds to the schema of all objects, which has the nested unions already.
         plain = replace(self, unions=False)
         return Union(
             by=seen.by,
@@ -305,7 +319,7 @@ def _list_kinds(seen: ValueSummary, rules: Rules, *, fractions: bool) -> list[JS
         "boolean": seen.booleans,
         "null": seen.nulls or few,
     }
-    # Only nulls say that there may be something, and nothing of what.
+    # If all values are null, the type of other values is unknown, so that any type is allowed.
     return [kind for kind, count in counts.items() if count] if seen.nulls < seen.count else []
 
 

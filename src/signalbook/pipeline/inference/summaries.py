@@ -1,6 +1,6 @@
-"""What was seen in one place of many JSON values: a summary of bounded size that merges with others of its kind.
+"""Summaries, of bounded size, of the values at one place (a path) of many JSON values.
 
-Tasks summarise their part of a stream, the driver merges the summaries: the order does not matter.
+Each task summarizes its part of a stream, and the driver merges the summaries. The order of merging does not matter.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ FORMATS: Final[dict[str, Callable[[str], object]]] = {
     "ipv4": _IPV4.fullmatch,
     "uri": lambda text: "://" in text and is_uri(text),
 }
-"""Formats of JSON Schema that are recognized in texts."""
+"""The formats of JSON Schema that are recognized in texts, with the function that checks a text."""
 
 
 class MemoryBudget(msgspec.Struct):
-    """The memory that a summary may still use, in bytes, roughly.
+    """The approximate memory in bytes that a summary may still use.
 
-    Each place has a limit of its own, but a stream of strange messages may make any number of places.
+    The summary of each place is limited, but messages of a stream may have any number of places.
     """
 
     left: int = MOST
 
     def take(self, name: str) -> bool:
-        """Take room for a place or text of this name if there is some, and return True if so."""
+        """Reserve memory for a place or text with this ``name``. Return False if there is not enough left."""
         cost = _PLACE + len(name)
         if cost > self.left:
             return False
@@ -56,10 +56,10 @@ class MemoryBudget(msgspec.Struct):
 
 
 class TextSummary(msgspec.Struct, omit_defaults=True):
-    """The texts in one place: how many, which ones while they are few and short, and the formats all of them have.
+    """A summary of the texts at one place: their ``count``, the distinct ``values``, and the ``formats`` of all texts.
 
-    ``values`` is None once there were more than ``MOST_TEXTS`` different ones, or one beyond ``LONGEST_TEXT``
-    characters; ``formats`` is None as long as there was no text at all.
+    ``values`` counts texts by value. It is None once there were more than ``MOST_TEXTS`` distinct texts, or a text of
+    more than ``LONGEST_TEXT`` characters. ``formats`` is None until the first text.
     """
 
     count: int = 0
@@ -67,7 +67,7 @@ class TextSummary(msgspec.Struct, omit_defaults=True):
     formats: list[str] | None = None
 
     def take(self, text: str, room: MemoryBudget) -> None:
-        """Count one more."""
+        """Add a text."""
         self.count += 1
         if self.formats is None:
             self.formats = [name for name, fits in FORMATS.items() if fits(text)]
@@ -76,7 +76,7 @@ class TextSummary(msgspec.Struct, omit_defaults=True):
         self._remember(text, 1, room)
 
     def merge(self, other: TextSummary, room: MemoryBudget) -> None:
-        """Add what ``other`` saw."""
+        """Add the observations of ``other``."""
         self.count += other.count
         if other.formats is not None:
             mine = other.formats if self.formats is None else self.formats
@@ -103,23 +103,25 @@ MOST_MEMBERS: Final = 1000
 DEEPEST: Final = 32
 MOST_CASES: Final = 32
 LONGEST_CASE: Final = 64
-# Putting cases together copies all that is within, level by level.
+# Cases are kept only down to this depth, because joining cases copies everything below them, level by level.
 DEEPEST_CASE: Final = 6
 DISCRIMINATORS: Final = (
     "type", "kind", "action", "event", "eventType", "event_type", "@type", "__typename", "object", "operation", "op",
     "method", "status", "state",
 )  # fmt: skip
-"""Members whose text decides what else an object has, in the order they are looked for."""
+"""Names of members whose text usually decides which other members an object has, in the order of preference."""
 
 
 class ValueSummary(msgspec.Struct, omit_defaults=True):
-    """The number of values of each kind in one place, and the places within.
+    """A summary of the values at one place: the number of values of each type, and summaries of the places below it.
 
-    ``members`` are those of objects by name, ``others`` all those beyond ``MOST_MEMBERS`` names in one, or without
-    ``MemoryBudget``; ``items`` are the elements of arrays. Values deeper than ``DEEPEST`` are ignored.
+    ``members`` are summaries of the members of objects, by name. ``others`` summarizes all members together that exceed
+    ``MOST_MEMBERS`` names or the ``MemoryBudget``. ``items`` summarizes the elements of arrays. Values deeper than
+    ``DEEPEST`` are ignored.
 
-    As long as all objects have the same discriminator ``by``, with at most ``MOST_CASES`` texts, members are in
-    ``cases``, by its text; from then on ``cases`` is None. ``merge_cases`` has them together.
+    As long as all objects have the same discriminator ``by``, with at most ``MOST_CASES`` texts, their members are
+    summarized in ``cases``, by the text of the discriminator. Otherwise ``cases`` is None, and members are in
+    ``members``. ``merge_cases`` returns a summary with all members together.
     """
 
     nulls: int = 0
@@ -137,12 +139,12 @@ class ValueSummary(msgspec.Struct, omit_defaults=True):
 
     @property
     def count(self) -> int:
-        """Values seen here."""
+        """The number of values at this place."""
         scalars = self.nulls + self.booleans + self.integers + self.numbers
         return scalars + self.texts.count + self.arrays + self.objects
 
     def take(self, value: JSON, room: MemoryBudget, depth: int = 0) -> None:
-        """Look at one more value."""
+        """Add a value. ``depth`` is the number of objects and arrays that contain it."""
         if value is None:
             self.nulls += 1
         elif isinstance(value, str):
@@ -162,7 +164,7 @@ class ValueSummary(msgspec.Struct, omit_defaults=True):
         self.objects += 1
         if depth > DEEPEST:
             return
-        # Members are kept apart by the discriminator while it holds, and put together once it does not (``_join``).
+        # Members are summarized per case while the discriminator applies, and joined once it does not (``_join``).
         holder = self._find_case(*(_find_discriminator(value) if depth <= DEEPEST_CASE else ("", "")), room)
         if holder is not self:
             holder.objects += 1
@@ -173,7 +175,10 @@ class ValueSummary(msgspec.Struct, omit_defaults=True):
             place.take(member, room, depth)
 
     def _find_case(self, by: str, text: str, room: MemoryBudget) -> ValueSummary:
-        """Return the summary for objects with ``text`` in ``by``: a case of its own, or this place itself."""
+        """Return the summary for members of objects whose discriminator ``by`` has this ``text``.
+
+        It is a case, or this summary itself if cases are not, or no longer, distinguished.
+        """
         if self.cases is None:
             return self
         summary = self.cases.get(text) if by == self.by else None
@@ -188,7 +193,7 @@ class ValueSummary(msgspec.Struct, omit_defaults=True):
         return summary
 
     def _join(self, room: MemoryBudget) -> None:
-        """Forget which case a member was seen in; what has its place already needs no more room."""
+        """Join the members of all cases, and stop distinguishing cases."""
         cases, self.cases, self.by = self.cases or {}, None, ""
         for case in cases.values():
             if self.members or self.others:
@@ -214,7 +219,7 @@ class ValueSummary(msgspec.Struct, omit_defaults=True):
             self.items.take(item, room, depth)  # type: ignore[union-attr]
 
     def merge(self, other: ValueSummary, room: MemoryBudget) -> None:
-        """Add what ``other`` saw."""
+        """Add the observations of ``other``."""
         self.tally(other, room)
         if other.items is not None:
             self.items = merge_into(self.items, other.items, room)
@@ -228,7 +233,7 @@ class ValueSummary(msgspec.Struct, omit_defaults=True):
         self._add_members(other, room)
 
     def tally(self, other: ValueSummary, room: MemoryBudget) -> None:
-        """Add what ``other`` saw in this place itself, and nothing of what was within."""
+        """Add the counts and texts of ``other`` at this place itself, without the places below it."""
         self.nulls += other.nulls
         self.booleans += other.booleans
         self.integers += other.integers
@@ -244,11 +249,11 @@ class ValueSummary(msgspec.Struct, omit_defaults=True):
             (self.members.get(name) or self._find_place(name, room)).merge(member, room)
 
     def list_names(self) -> set[str]:
-        """Return the members of all cases."""
+        """Return the names of the members of all cases."""
         return {name for case in (self, *(self.cases or {}).values()) for name in case.members}
 
     def merge_cases(self) -> ValueSummary:
-        """Return the same summary with the members of all cases together."""
+        """Return this summary, or if it has cases, a copy with the members of all cases joined."""
         if not self.cases:
             return self
         merged = ValueSummary()
@@ -258,7 +263,7 @@ class ValueSummary(msgspec.Struct, omit_defaults=True):
 
 
 def merge_into(first: ValueSummary | None, other: ValueSummary, room: MemoryBudget) -> ValueSummary:
-    """Merge both into ``first`` if there is one."""
+    """Merge ``other`` into ``first``, or into a new summary if ``first`` is None, and return the result."""
     if first is None:
         first = ValueSummary()
     first.merge(other, room)
@@ -266,7 +271,7 @@ def merge_into(first: ValueSummary | None, other: ValueSummary, room: MemoryBudg
 
 
 def _find_discriminator(value: dict[str, JSON]) -> tuple[str, str]:
-    """Return the discriminator of an object and its text, two empty texts without one."""
+    """Return the name of an object's discriminator and its text; two empty strings if there is none."""
     for name in DISCRIMINATORS:
         text = value.get(name)
         if isinstance(text, str):
@@ -281,7 +286,10 @@ _JOINT: Final = re.compile(r"[^A-Za-z0-9%]", re.ASCII)
 
 
 class Segment(msgspec.Struct):
-    """The texts of one segment: what all of them begin and end with, whether there is but one, the shortest length."""
+    """A summary of the texts at one path segment: their common ``prefix`` and ``suffix``, and the ``least`` length.
+
+    ``only`` is the text if all texts are equal, else None.
+    """
 
     only: str | None
     prefix: str
@@ -289,7 +297,7 @@ class Segment(msgspec.Struct):
     least: int
 
     def merge(self, other: Segment) -> None:
-        """Add what ``other`` saw."""
+        """Add the observations of ``other``."""
         if self.only != other.only:
             self.only = None
         self.prefix = _find_common(self.prefix, other.prefix)
@@ -298,13 +306,16 @@ class Segment(msgspec.Struct):
 
 
 class AddressSummary(msgspec.Struct):
-    """A summary of the texts of one place by number of segments; None once there were too many numbers."""
+    """A summary of texts, such as paths, by the number of their segments between slashes.
+
+    ``shapes`` is None once there were too many different numbers of segments, or a text was too long.
+    """
 
     count: int = 0
     shapes: dict[int, list[Segment]] | None = {}
 
     def take(self, text: str) -> None:
-        """Observe another text."""
+        """Add a text."""
         self.count += 1
         if self.shapes is None:
             return
@@ -318,7 +329,7 @@ class AddressSummary(msgspec.Struct):
         self._add(len(parts), [Segment(only=part, prefix=part, suffix=part, least=len(part)) for part in parts])
 
     def merge(self, other: AddressSummary) -> None:
-        """Add what ``other`` saw."""
+        """Add the observations of ``other``."""
         self.count += other.count
         if self.shapes is None or other.shapes is None:
             self.shapes = None
@@ -339,9 +350,9 @@ class AddressSummary(msgspec.Struct):
             self.shapes = None
 
     def build_template(self, used_names: set[str]) -> str | None:
-        """Return the URI template of level 1 that fits all texts, or the only text; None without such a template.
+        """Return the URI template of level 1 that fits all texts, or the only text; None if there is no such template.
 
-        Names of placeholders are none of ``used_names``, and are added to it.
+        Placeholders get names that are not in ``used_names``, and their names are added there.
         """
         if self.shapes is None or len(self.shapes) != 1:
             return None
@@ -353,12 +364,12 @@ class AddressSummary(msgspec.Struct):
                 return None
             parts.append(part)
         text = "/".join(parts)
-        # One placeholder and nothing else says nothing.
+        # A template that is only one placeholder carries no information.
         return text if len(text) <= MAX_TEMPLATE and (len(parts) > 1 or not text.startswith("{")) else None
 
 
 def _find_common(first: str, second: str) -> str:
-    """Return the common beginning."""
+    """Return the common prefix of two texts."""
     length = next(
         (at for at, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
     )
@@ -375,14 +386,17 @@ def _build_part(segment: Segment, before: list[str], used_names: set[str]) -> st
 
 
 def _find_joints(segment: Segment) -> tuple[str, str]:
-    """Return the common beginning and end up to a joint: ``order-17`` and ``order-18`` do not share the 1."""
+    """Return the common prefix and suffix of a segment, cut at a separator character.
+
+    Of ``order-17`` and ``order-18`` the prefix is ``order-``, without the 1.
+    """
     ends = [match.end() for match in _JOINT.finditer(segment.prefix)]
     begin = _JOINT.search(segment.suffix)
     return segment.prefix[: ends[-1]] if ends else "", segment.suffix[begin.start() :] if begin else ""
 
 
 def _find_singular(word: str) -> str:
-    """Return the singular of an English word, as far as endings show."""
+    """Return the singular of an English word, as far as its ending shows it."""
     if word.endswith("ies") and len(word) > 4:
         return f"{word[:-3]}y"
     if word.endswith(("sses", "xes", "ches", "shes")):
@@ -391,7 +405,10 @@ def _find_singular(word: str) -> str:
 
 
 def _build_name(before: list[str], used_names: set[str]) -> str:
-    """Return a name after the literal before it: in ``/orders/7`` the 7 is an ``order``."""
+    """Return the name of a placeholder, made from the literal before it: in ``/orders/7`` the 7 becomes ``order``.
+
+    ``before`` are the preceding parts of the template. The name is not in ``used_names``, and is added there.
+    """
     literal = next((part for part in reversed(before) if _WORD.search(part.partition("{")[0])), "")
     words = _WORD.findall(literal.partition("{")[0])
     stem = _find_singular(words[-1].lower()) if words else "value"

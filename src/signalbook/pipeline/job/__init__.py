@@ -1,1 +1,1 @@
-"""The input of a run: jobs, job files, definitions frozen for it, and its Spark session."""
+"""Everything that a run needs to start: jobs, job files, a snapshot of definitions, and a Spark session."""

@@ -1,4 +1,4 @@
-"""Definitions as they may be tomorrow: those of a registry, with a candidate in their midst."""
+"""Combine the definitions of a registry with a candidate: a proposed change of definitions or schemas."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ _POLICY: Final = Policy()
 def with_candidate(
     documents: Sequence[tuple[str, JSONObject]], groups: Sequence[str], candidate: str, definitions: Sequence[str]
 ) -> Snapshot:
-    """The definitions in ``documents`` with ``candidate`` in the place of what it replaces.
+    """Return the definitions in ``documents`` with the changes of ``candidate``.
 
-    It is the xid of a Version there, or a file: a registry document, whose messages and schemas replace those of the
-    same xids, or a schema document, which becomes the schema of ``definitions``. Raises ``PipelineError``.
+    ``candidate`` is the xid of a Version in ``documents``, which is used instead of the default Version, or a file. The
+    messages and schemas of a registry document replace those with the same xids. A schema document becomes the schema
+    of ``definitions``. ``groups`` are xids of groups to select, as in ``Snapshot.load``. Raises ``PipelineError``.
     """
     if candidate.startswith("/") and "/versions/" in candidate and not Path(candidate).exists():
         return Snapshot.of_documents(documents, groups, (candidate,))
@@ -41,13 +42,13 @@ def with_candidate(
 
 
 def find_affected(today: Snapshot, tomorrow: Snapshot) -> tuple[str, ...]:
-    """Return the xids of definitions that changed, that are new or gone, in order."""
+    """Return the xids of definitions that were changed, added or removed between two snapshots, in order."""
     here, existing = _compute_fingerprints(today), _compute_fingerprints(tomorrow)
     return tuple(sorted(xid for xid in here.keys() | existing.keys() if here.get(xid) != existing.get(xid)))
 
 
 def _compute_fingerprints(snapshot: Snapshot) -> dict[str, tuple[str, JSONObject]]:
-    """Return the fingerprint of each definition: its schema, and all else."""
+    """Return a value for each definition that changes with it: the fingerprint of its schema, and its attributes."""
     fingerprints = {}
     for xid, definition in snapshot.compile(_POLICY).definitions.items():
         schema = definition.schema_use.schema
@@ -65,7 +66,7 @@ def _is_registry(path: Path) -> bool:
         return False
     if not isinstance(document, dict):
         return False
-    # a schema may have a member "self", too, but no text in it
+    # a schema may have a member "self", too, but its value is not a string
     has_xid = any(isinstance(document.get(name), str) for name in ("xid", "self"))
     return has_xid or any(name in document for name in _GROUPS)
 
@@ -80,7 +81,10 @@ def _read_content(path: Path) -> bytes:
 
 
 def _merge_snapshots(today: Snapshot, documents: Documents, fresh: Documents, groups: Sequence[str]) -> Snapshot:
-    """Merge both snapshots, selecting those definitions of ``fresh`` that ``groups`` reach."""
+    """Return ``today`` with the entities of ``fresh`` added or replaced.
+
+    Definitions of ``fresh`` are selected if ``groups`` reach them; without ``groups`` all are selected.
+    """
     candidate = Snapshot.of_documents(fresh)
     reached = {group for _, document in (*documents, *fresh) for group in find_reachable_groups(document, groups)}
     chosen = [xid for xid in candidate.selected if not groups or group_of(xid) in reached]
@@ -93,7 +97,10 @@ def _merge_snapshots(today: Snapshot, documents: Documents, fresh: Documents, gr
 
 
 def _replace_schema(today: Snapshot, xid: str, path: Path) -> JSONObject:
-    """Return a definition with the schema in a file instead of its own; the format stays."""
+    """Return the definition ``xid`` with the schema in the file ``path``. The schema format stays the same.
+
+    Raises ``PipelineError`` if there is no such definition, or if it states no schema format.
+    """
     compiled = today.compile(_POLICY).definitions.get(xid)
     if compiled is None:
         raise PipelineError(f"there is no definition {xid} that the candidate {path} could be for")

@@ -1,4 +1,4 @@
-"""The runner of a command that was given none: a Spark session, imported only then."""
+"""The default runner of commands: a Spark session, which is imported only if it is used."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def open_runner(
     jars: Sequence[Path] = (),
     packages: Sequence[str] | None = None,
 ) -> Iterator[Runner]:
-    """Yield ``runner`` if there is one, else call ``show`` and yield a ``SparkRunner`` on ``master``.
+    """Yield ``runner`` unless it is None, else call ``show`` and yield a ``SparkRunner`` on ``master``.
 
-    Without ``packages``, Spark does nothing but start tasks. Raises as ``open_session`` does.
+    ``packages`` is None if Spark only starts tasks. Raises the errors of ``open_session``.
     """
     if runner is not None:
         yield runner

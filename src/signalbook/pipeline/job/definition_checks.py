@@ -1,7 +1,8 @@
-"""The check of definitions: where some have changed since the last one, of those alone that it may concern.
+"""Check definitions, and after a change check only the definitions that the change can affect.
 
-To check a definition is to look things up: itself, its bases, its schema, what that imports. Which xids it looked up is
-noted. As long as there is the same under all of them as before, it would look up the same again and come to the same.
+Checking a definition looks up entities: the definition itself, its bases, its schema and the imports of the schema. The
+xids of these entities are recorded. As long as none of them has changed, another check would look up the same entities
+and have the same result, so the old verdict is used.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from signalbook.messages.definitions.schemas import ImportLookup
 from signalbook.messages.definitions.source import DefinitionSource, DefinitionVerdict
 from signalbook.values import JSONObject, dump_json
 
-# Stands for the names of all schemas, among the xids that were looked up: no xid is like it.
+# Represents the names of all schemas among the recorded xids. No xid is equal to it.
 _ALL_NAMES: Final = "names"
 _MISSING: Final = object()
 V = TypeVar("V")
@@ -24,7 +25,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entities:
-    """The entities that definitions look up, in the form of ``Snapshot``."""
+    """The entities that definitions can look up, in the form of ``Snapshot``."""
 
     messages: Mapping[str, JSONObject | None]
     schemas: Mapping[str, JSONObject]
@@ -45,28 +46,28 @@ def _compare_entities(before: Mapping[str, Any], now: Mapping[str, Any]) -> set[
 def _is_same(before: Any, now: Any) -> bool:
     if before is now:
         return True
-    # By their text: to Python 1, 1.0 and true are equal, and findings come in the order of members.
+    # Compare the JSON text, because 1, 1.0 and true are equal in Python, and the order of members affects findings.
     return before is not _MISSING and now is not _MISSING and dump_json(before) == dump_json(now)
 
 
 class Lookups:
-    """Notes by which xids things are looked up in ``entities``."""
+    """A recorder of the xids that are looked up. ``noted`` is the set of recorded xids."""
 
     def __init__(self) -> None:
         self.noted: set[str] = set()
-        # What a schema refers to is looked up once, when it is parsed, and not for each definition that has it.
+        # Lookups of imports by schema document: a schema is parsed only once, not for each definition that uses it.
         self._by_document: dict[str, set[str]] = {}
 
     def track(self, entities: Mapping[str, V]) -> Mapping[str, V]:
-        """Return ``entities``, with each lookup in them noted."""
+        """Return a view of ``entities`` that records each lookup."""
         return _Noting(entities, self)
 
     def track_names(self, names: SchemaNames) -> SchemaNames:
-        """Return ``names``, with each lookup in them noted."""
+        """Return a view of ``names`` that records each lookup."""
         return _NotingNames(names, self)
 
     def track_imports(self, imported: ImportLookup) -> ImportLookup:
-        """Return ``imported``, with its lookups noted for the schema that has the reference."""
+        """Return a function like ``imported`` that records its lookups for the schema that contains the import."""
 
         def resolve(uri: str, xid: str) -> bytes | None:
             outer, self.noted = self.noted, self._by_document.setdefault(xid, set())
@@ -78,7 +79,7 @@ class Lookups:
         return resolve
 
     def of_document(self, xid: str) -> set[str]:
-        """Return the lookups behind the references of the schema document ``xid``."""
+        """Return the xids that were looked up for the imports of the schema document ``xid``."""
         return self._by_document.get(xid, set())
 
 
@@ -100,7 +101,7 @@ class _Noting(Mapping[str, V]):
         return xid in self._entities
 
     def __iter__(self) -> Iterator[str]:
-        raise TypeError("a check of one definition goes over all")  # which no note of xids would tell
+        raise TypeError("a check of one definition goes over all")  # recorded xids could not represent this
 
     def __len__(self) -> int:
         return len(self._entities)
@@ -124,7 +125,7 @@ class KnownVerdict(NamedTuple):
 
 
 class CheckedDefinitions(NamedTuple):
-    """The verdicts on some definitions, and among which entities they are true."""
+    """The verdicts on definitions, and the entities for which they are valid."""
 
     entities: Entities
     known: Mapping[str, KnownVerdict]
@@ -138,9 +139,10 @@ class CheckedDefinitions(NamedTuple):
 def check(
     source: DefinitionSource, policy: Policy, entities: Entities, lookups: Lookups, before: CheckedDefinitions | None
 ) -> CheckedDefinitions:
-    """Return the verdicts on all definitions of ``source``, whose lookups in ``entities`` are noted in ``lookups``.
+    """Return the verdicts on all definitions of ``source``, which records its lookups in ``entities`` in ``lookups``.
 
-    Those of ``before``, by the same policy, stand where nothing is changed that they looked up.
+    ``before`` is the result of an earlier check with the same policy, or None. Its verdicts are used for definitions
+    whose recorded entities have not changed.
     """
     changed, known_verdicts = (
         (set[str](), {}) if before is None else (entities.find_changed(before.entities), before.known)

@@ -1,4 +1,4 @@
-"""The definitions of a stream: read again between its batches, so that no batch is held to two states of them."""
+"""The definitions of a stream. They are read again only between batches, so that a batch uses a single state."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from signalbook.values import canonical_json, fingerprint
 
 Notify = Callable[[str], None]
 _PATIENCE: Final = 10.0
-# After a registry did not answer it is left alone for a while, and one without a change feed is read so often.
+# Seconds to wait after a registry did not respond, and between readings of a registry without a change feed.
 _PAUSE: Final = 10.0
 
 
 class _ChangeMarker(Protocol):
-    """Something that is another whenever the definitions may be."""
+    """A function whose result changes whenever the definitions may have changed."""
 
     def __call__(self) -> object: ...
 
 
 class Definitions:
-    """The last good state of the definitions of ``registry``, kept in the file ``kept`` for when that is out of reach.
+    """The last valid state of the definitions of ``registry``.
 
-    ``notify`` is called, once each, with what is doubtful, what cannot be followed, and that it can again. Raises as
-    ``Snapshot.load`` and ``Snapshot.check`` do, and for a registry that does not answer what ``Client`` raises, if
-    nothing is kept.
+    It is stored in ``snapshot_file``, for use when the registry cannot be reached. ``notify`` is called once with each
+    note about doubtful definitions, when changes cannot be followed, and when they can be followed again. The
+    constructor raises the errors of ``Snapshot.load`` and ``Snapshot.check``. It raises errors of ``Client`` if the
+    registry does not respond and no state is stored.
     """
 
     def __init__(
@@ -65,12 +66,12 @@ class Definitions:
             self._client.close()
 
     def read_current(self) -> Snapshot:
-        """Return the definitions for the next batch: the current ones if available and sound, else the former ones."""
+        """Return the definitions for the next batch: the current state if available and valid, else the last state."""
         try:
             seen = self._clue()
             if seen != self._seen:
                 before, self._snapshot = self._snapshot, self._read()
-                self._seen = seen  # only now: what could not be read is tried again for the next batch
+                self._seen = seen  # set only after success, so that a failed reading is repeated for the next batch
                 if self._snapshot.fingerprint != before.fingerprint:
                     self._notify(f"new definitions: {self._snapshot.fingerprint[:12]}")
             if self._said:
@@ -83,7 +84,7 @@ class Definitions:
     def _choose_marker(self) -> _ChangeMarker:
         if self._client is not None:
             return _build_feed_marker(self._client)
-        # There is no feed: what a record of the next batch names may be there since a moment.
+        # A registry with only Confluent's API has no feed: always read again, for schemas that were just registered.
         return object if is_foreign(self._registry) else _build_file_marker(Path(self._registry))
 
     def _read_first(self) -> Snapshot:
@@ -91,7 +92,7 @@ class Definitions:
             seen = self._read_first_clue()
             snapshot = self._read()
         except (Unreachable, Refused) as error:
-            # a gateway answers for a registry that is away: nothing is said of the definitions
+            # a gateway may respond for a registry that is down: this is no statement about the definitions
             down = isinstance(error, Unreachable) or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
             if not (down and self._kept.exists()):
                 raise
@@ -102,7 +103,10 @@ class Definitions:
         return snapshot
 
     def _read_first_clue(self) -> object:
-        """Return the first marker, None if that takes too long and there is no snapshot: reading has more time."""
+        """Return the first marker, or None if the registry is too slow and no snapshot is stored.
+
+        Reading the definitions has a longer timeout.
+        """
         try:
             return self._clue()
         except Unreachable:
@@ -112,7 +116,7 @@ class Definitions:
 
     def _read(self) -> Snapshot:
         snapshot = self._check(Snapshot.load(self._registry, self._groups, subjects=self._subjects))
-        # checked before it is kept: a stream that restarts without its registry must not start from what cannot be used
+        # store only checked definitions, because a stream may have to start from them without its registry
         self._kept.parent.mkdir(parents=True, exist_ok=True)
         fresh = self._kept.with_suffix(".new")
         fresh.write_bytes(snapshot.to_json())
@@ -134,13 +138,16 @@ class Definitions:
 
 
 def build_file_name(registry: str, groups: Sequence[str], subjects: Strategy = "") -> str:
-    """Return the name of the file for the definitions of a registry, which differs for other registries."""
+    """Return the name of the snapshot file, which is unique for registry, groups and subjects."""
     identity = [registry, sorted(groups), subjects] if subjects else [registry, sorted(groups)]
     return f"definitions-{fingerprint(identity)[:12]}.json"
 
 
 def _build_feed_marker(client: Client) -> _ChangeMarker:
-    """Return the position of the registry's change feed, or a marker that changes every few seconds without a feed."""
+    """Return a marker that is the position of the registry's change feed.
+
+    Without a feed, the marker changes every ``_PAUSE`` seconds.
+    """
     down: tuple[float, Unreachable] | None = None
 
     def look() -> object:
@@ -151,11 +158,11 @@ def _build_feed_marker(client: Client) -> _ChangeMarker:
             down = None
             return client.last_event()
         except NotFound:
-            # A clue that changes every few seconds has the definitions read as often; Snapshot fingerprints tell
-            # whether anything changed.
+            # The definitions are read again whenever the marker changes. The fingerprint of the snapshot then shows
+            # whether they have changed.
             return time.monotonic() // _PAUSE
         except Unreachable as error:
-            # Batches go on with the definitions they have, and not each of them waits for a registry that is away.
+            # Batches continue with the last definitions, and must not all wait for an unreachable registry.
             down = time.monotonic() + _PAUSE, error
             raise
 
@@ -163,7 +170,7 @@ def _build_feed_marker(client: Client) -> _ChangeMarker:
 
 
 def _build_file_marker(path: Path) -> _ChangeMarker:
-    """Return the files with their sizes and times."""
+    """Return a marker with names, sizes and times of the files at ``path``."""
 
     def look() -> object:
         files = sorted(path.rglob("*")) if path.is_dir() else [path] if path.exists() else []

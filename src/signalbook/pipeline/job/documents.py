@@ -1,4 +1,4 @@
-"""Registry documents, and what they have of messages and schemas, whatever a run makes of it."""
+"""Read registry documents, and find messages, schemas and groups in them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ Documents = Iterable[tuple[str, JSONObject]]
 
 
 URL: Final = ("http://", "https://")
-# Twice as long as a server waits for its database: its word on that is better than ours.
+# The client timeout in seconds: twice the time that a server waits for its database, because the error of the server
+# says more than a timeout.
 PATIENCE: Final = 120.0
 
 
 def build_document(upload: Upload) -> JSONObject:
-    """Return a document about a part of a registry as a document about the registry."""
+    """Return the document of ``upload``, which may describe a part of a registry, as a document of the registry."""
     document: Any = upload.body
     for part in reversed(upload.target.parts):
         document = {part: document}
@@ -44,16 +45,17 @@ def build_document(upload: Upload) -> JSONObject:
 
 
 def find_message(resource: Any) -> JSONObject | None:
-    """Return the default Version of a message, None for a value that is not a valid message."""
+    """Return the default Version of the message ``resource``, or None if ``resource`` is not a valid message."""
     return _find_default(resource)[1] if _is_resource(resource) else None
 
 
 class SchemaEntries(NamedTuple):
-    """The entries of a schema Resource, by the rest of the xid.
+    """The entries of a schema Resource in a snapshot, each with the rest of its xid after the xid of the Resource.
 
-    These are the attributes of each Version that decide on payloads, and separately the default Version with the ids of
-    all, the oldest first, and the Version for each number of wire prefixes. ``names`` are the names other than its xid
-    by which schemas can refer to it, or None.
+    There is an entry for each Version with the attributes that matter for payloads. The entry of the Resource has the
+    id of the default Version and the ids of all Versions, oldest first. Further entries map numbers in wire prefixes
+    to Versions. ``names`` are the names by which other schemas can refer to the schema, None if its format has no
+    references.
     """
 
     entries: tuple[tuple[str, JSONObject], ...]
@@ -61,7 +63,7 @@ class SchemaEntries(NamedTuple):
 
 
 def find_schema_entries(resource: Any) -> SchemaEntries | None:
-    """Return the entries, or None for a value that is not an object."""
+    """Return the entries of the schema ``resource``, or None if ``resource`` is not a valid schema."""
     if not _is_resource(resource):
         return None
     versionid, default = _find_default(resource)
@@ -83,7 +85,7 @@ def find_schema_entries(resource: Any) -> SchemaEntries | None:
 
 
 def import_roots(document: JSONObject) -> Iterator[tuple[str, str]]:
-    """The import roots that groups state."""
+    """Yield the xid and the import root of each group that states an import root."""
     for group in list_groups(document):
         labels = (_find_entity(document, group) or {}).get("labels")
         if isinstance(labels, dict) and ROOT_LABEL in labels:
@@ -91,7 +93,7 @@ def import_roots(document: JSONObject) -> Iterator[tuple[str, str]]:
 
 
 def find_version(document: JSONObject, xid: str) -> JSONObject | None:
-    """Return the attributes of a Version of a message or schema in this document."""
+    """Return the attributes of the message or schema Version ``xid``, or None if ``document`` does not have it."""
     resource_xid, _, versionid = xid.partition(VERSIONS)
     parts = resource_xid.strip("/").split("/")
     resource = _find_entity(document, resource_xid)
@@ -107,7 +109,7 @@ def find_version(document: JSONObject, xid: str) -> JSONObject | None:
 def with_bases(messages: Mapping[str, JSONObject | None], documents: Documents) -> dict[str, JSONObject | None]:
     """Return ``messages`` together with the Versions that are their bases, directly or not, by the xid of the Version.
 
-    Of several documents with the same Version the first counts.
+    If several documents contain a Version, the first document is used.
     """
     collected = {xid: message for xid, message in messages.items() if VERSIONS not in xid}
     all_documents, waiting = list(documents), [message for message in collected.values() if message is not None]
@@ -126,7 +128,7 @@ def with_bases(messages: Mapping[str, JSONObject | None], documents: Documents) 
 
 
 def read_contents(schema: JSONObject) -> bytes | None:
-    """Return the document of a schema Version, if it is in the registry document. Nothing is fetched."""
+    """Return the document of a schema Version, or None if the registry document lacks it. Nothing is fetched."""
     encoded, text = schema.get("schemabase64"), schema.get("schema")
     if isinstance(encoded, str):
         try:
@@ -156,9 +158,10 @@ def _build_xid(*parts: str) -> str:
 
 
 def follow_xref(document: JSONObject, resource: Any) -> Any:
-    """Return the Resource that one with an ``xref`` stands for, one step as core/spec.md "xref" has it.
+    """Return the target of ``resource`` if it is a cross reference, otherwise ``resource`` (core/spec.md, "xref").
 
-    Return None for a dangling cross reference: as a definition without attributes it would match every message.
+    Only one step is followed. Return None for a dangling cross reference, because a definition without attributes
+    would match every message.
     """
     target_xid = find_xref(resource)
     if not target_xid:
@@ -166,17 +169,17 @@ def follow_xref(document: JSONObject, resource: Any) -> Any:
     target = _find_entity(document, target_xid)
     if target is not None and not find_xref(target):
         return target
-    # A document in API view has what the target has at the cross reference, too.
+    # A document in API view repeats the attributes of the target at the cross reference.
     return resource if resource.get("versions") or "versionid" in resource else None
 
 
 def is_dangling(document: JSONObject, resource: Any) -> bool:
-    """Return True if a Resource is a cross reference that shows nothing."""
+    """Return True if ``resource`` is a cross reference without a usable target in ``document``."""
     return bool(find_xref(resource)) and follow_xref(document, resource) is None
 
 
 def find_xref(resource: Any) -> str:
-    """Return the xid that a Resource is a cross reference to, or "" if it is none."""
+    """Return the xid of the target of a cross reference, or "" if ``resource`` is not a cross reference."""
     if not isinstance(resource, dict):
         return ""
     meta = resource.get("meta")
@@ -192,7 +195,7 @@ def _find_entity(document: JSONObject, xid: str) -> JSONObject | None:
 
 
 def _is_resource(resource: object) -> bool:
-    """Return True for an object whose ``meta`` and Versions, if any, are objects."""
+    """Return True if ``resource`` is an object whose ``meta`` and Versions, if any, are objects."""
     if not isinstance(resource, dict) or not isinstance(resource.get("meta") or {}, dict):
         return False
     versions = resource.get("versions") or {}
@@ -200,7 +203,10 @@ def _is_resource(resource: object) -> bool:
 
 
 def _find_default(resource: JSONObject) -> tuple[str, JSONObject]:
-    """Return id and attributes of the default Version: the stated one, else the newest (spec "Default Version")."""
+    """Return the id and attributes of the default Version, which is the stated or else the newest Version.
+
+    (spec "Default Version")
+    """
     versions: Mapping[str, JSONObject] = resource.get("versions") or {}
     if not versions:
         versionid = str(resource.get("versionid") or "1")
@@ -211,18 +217,18 @@ def _find_default(resource: JSONObject) -> tuple[str, JSONObject]:
 
 
 def _sort_key(versionid: str, version: JSONObject) -> tuple[str, int, str]:
-    """Return a key that sorts Versions from old to new: by creation, then by id, numbers by their value."""
+    """Return a key that sorts Versions from old to new: by creation time, then by id, numeric ids by value."""
     return str(version.get("createdat") or ""), int(versionid) if versionid.isdecimal() else 0, versionid
 
 
 def list_groups(document: JSONObject) -> set[str]:
-    """Return the xids of all Groups."""
+    """Return the xids of all Groups in ``document``."""
     kinds = {kind: groups for kind, groups in document.items() if kind not in _NO_GROUPS and isinstance(groups, dict)}
     return {f"/{kind}/{name}" for kind, groups in kinds.items() for name in groups}
 
 
 def find_reachable_groups(document: JSONObject, groups: Sequence[str]) -> set[str]:
-    """Return the xids of ``groups``, and of every message group that an endpoint among them refers to (K-10)."""
+    """Return ``groups`` and the xids of all message groups that endpoints in ``groups`` refer to (K-10)."""
     reachable = set(groups)
     for group in groups:
         endpoint = _find_entity(document, group)
@@ -232,14 +238,14 @@ def find_reachable_groups(document: JSONObject, groups: Sequence[str]) -> set[st
 
 
 def _resolve_reference(reference: str) -> str:
-    """Return a reference to a Group as an xid, made of its last two parts."""
+    """Return the xid of the Group that ``reference`` names: the last two parts of its path."""
     return "/" + "/".join(reference.rstrip("/").split("/")[-2:])
 
 
 def read_documents(registry: str, *, parts: Parts | None = None) -> list[tuple[str, JSONObject]]:
-    """Return the registry documents behind a URL, a file or a folder with their names. Raises ``PipelineError``.
+    """Return names and contents of the registry documents at a URL, in a file or in a folder.
 
-    What that of a URL has of ``parts``, too, are the same objects.
+    Unchanged parts of a document from a URL are taken from ``parts`` as the same objects. Raises ``PipelineError``.
     """
     if registry.startswith(URL):
         with Client(registry, timeout=PATIENCE) as client:
@@ -264,7 +270,7 @@ def is_foreign(registry: str) -> bool:
 
 
 def _select_attributes(schema: JSONObject) -> JSONObject:
-    """Return the attributes of a schema Version that decide on payloads; ``references`` as xids by name."""
+    """Return the attributes of a schema Version that matter for payloads, with ``references`` as xids by name."""
     selected: JSONObject = {
         name: schema[name] for name in ("format", "schema", "schemabase64", "versionid") if name in schema
     }
@@ -273,12 +279,15 @@ def _select_attributes(schema: JSONObject) -> JSONObject:
 
 
 def resolve_xid(reference: str, groups: Sequence[str]) -> str:
-    """Return a reference as an xid, without host, base path and ``#`` before the first type of Group."""
+    """Return the xid in ``reference``: the part from the first of the Group types ``groups`` on.
+
+    Return ``reference`` unchanged if it contains none of them.
+    """
     starts = [start for group in groups if (start := reference.find(group)) >= 0]
     return reference[min(starts) :] if starts else reference
 
 
 def resolve_message_xid(reference: str) -> str:
-    """Return a reference to a message or one of its Versions as an xid, in every form that a registry accepts."""
+    """Return the xid in a reference to a message or message Version, in any form that a registry accepts."""
     path = reference.removeprefix("#").partition("#")[0].partition("?")[0].removesuffix("$details")
     return resolve_xid(unquote(path if "://" in path else f"/{path.removeprefix('/')}"), _MESSAGE_GROUPS)

@@ -1,4 +1,4 @@
-"""What to hold to which definitions, and where to land it: by options of commands, or by a job file in TOML or YAML."""
+"""Jobs: the input, definitions and output of a run, from command options or from a job file in TOML or YAML."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OnDamage = Literal["land", "stop"]
 
 
 def check_policy(policy: Policy) -> None:
-    """Raise ``PipelineError`` for a policy that tables cannot follow."""
+    """Raise ``PipelineError`` if ``policy`` passes messages without a definition on: no table can hold them."""
     if policy.on_no_match == "pass":
         raise PipelineError("the pipeline has no table for messages without a definition: dead-letter or drop them")
 
@@ -46,14 +46,14 @@ def check_choice(name: str, value: object, choices: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputOptions:
-    """The place of the tables: ``output`` is a path or a URL, ``storage`` the settings of stores."""
+    """The options of all jobs: ``output`` is the path or URL of the tables, ``storage`` the settings of stores."""
 
     output: Where
     storage: Storage = field(default_factory=Storage)
 
     @property
     def place(self) -> Place:
-        """The output. Raises ``PipelineError`` for a URL that is not supported."""
+        """The place of the tables. Raises ``PipelineError`` for a URL that is not supported."""
         return place_of(self.output, self.storage)
 
 
@@ -61,16 +61,17 @@ class OutputOptions:
 class Job(OutputOptions):
     """The options of ``signalbook pipeline run``.
 
-    ``registry`` is the URL of a registry, a registry document or a folder of them; ``groups`` are xids of message
-    groups or endpoints, none meaning all. With ``subjects`` those of the registry are definitions of records that say
-    the ids of their schemas. ``inputs`` are files, folders and globs, or addresses of what a broker has;
-    ``options`` go to Spark's connector for that, whose JAR files are ``jars``, or else fetched. An empty ``batch_id``
-    stands for one made up for this run; with one given, a second run of the same input changes nothing. ``partition``
-    is how new tables are divided: by the day that rows are landed on, or not at all. ``catalog`` is that of Iceberg
-    tables: none stands for the one they are in, or for one of their own in ``output``. A message of more than
-    ``max_message_bytes`` is a dead letter with its beginning. Of a damaged file what is before the damage lands, and
-    the damage is a dead letter, or the run stops. ``max_dead_letters`` is the largest share of dead letters, 0 to 1,
-    with which the command succeeds; `None` for any.
+    ``registry`` is the URL of a registry, a registry document, or a folder of documents. ``groups`` are xids of message
+    groups or endpoints; without any, all definitions are used. A nonempty ``subjects`` is the naming strategy by which
+    subjects of the registry become definitions, for records that contain the ids of their schemas. ``inputs`` are
+    files, folders and globs, or addresses of topics or streams at a broker. ``options`` are passed to Spark's connector
+    for the broker; ``jars`` are its JAR files, which are downloaded if there are none. An empty ``batch_id`` means a
+    generated one; with a given id, a second run with the same input changes nothing. ``partition`` says how new tables
+    are partitioned: by the day of landing, or not at all. ``catalog`` is the catalog of Iceberg tables. None means the
+    catalog that existing tables are in, or else a catalog in ``output``. A message of more than ``max_message_bytes``
+    becomes a dead letter with only its beginning. ``on_damaged_file`` says whether the undamaged beginning of a file
+    lands and its damage becomes a dead letter (``land``), or the run stops. ``max_dead_letters`` is the largest share
+    of dead letters, from 0 to 1, with which the command succeeds; None means any share.
     """
 
     registry: str
@@ -91,7 +92,7 @@ class Job(OutputOptions):
     max_dead_letters: float | None = None
 
     def __post_init__(self) -> None:
-        """Raise ``PipelineError`` for a setting with a value that it cannot have."""
+        """Raise ``PipelineError`` for a setting with an invalid value."""
         if self.max_dead_letters is not None and not 0 <= self.max_dead_letters <= 1:
             raise PipelineError(f"max_dead_letters is a share of 0 to 1, not {self.max_dead_letters}")
         check_choice("table_format", self.table_format, TableFormat)
@@ -103,17 +104,17 @@ class Job(OutputOptions):
 
 
 def stream_batch(stream: str, number: int) -> str:
-    """The id of a micro-batch, by the name of its stream and Spark's number of it."""
+    """Return the id of the micro-batch with Spark's ``number`` in the stream called ``stream``."""
     return f"{stream}-{number:09d}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamJob:
-    """The options of ``signalbook pipeline stream``: how to go on with ``job``, whose ``batch_id`` means nothing here.
+    """The options of ``signalbook pipeline stream``, which runs ``job`` as a stream. Its ``batch_id`` is not used.
 
-    Under its ``name`` a stream is taken up again where it ended. A batch is begun every ``interval`` seconds, or once
-    the one before is done, and has ``most`` messages at most, 0 for no limit. With ``once`` the stream ends when all
-    that was there at its start is landed.
+    A later stream with the same ``name`` continues where this stream ends. A batch begins every ``interval`` seconds,
+    or when the previous batch is done if that takes longer. It has at most ``most`` messages; 0 means no limit. With
+    ``once`` the stream ends when all messages that existed at its start have landed.
     """
 
     job: Job
@@ -123,13 +124,13 @@ class StreamJob:
     once: bool = False
 
     def batch_id(self, number: int) -> str:
-        """Return the id of a micro-batch by Spark's number."""
+        """Return the id of the micro-batch with Spark's ``number``."""
         return stream_batch(self.name, number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterFilter:
-    """A filter for dead letters by reasons, candidates and batches; none means all."""
+    """A filter for dead letters by reason, candidate definition, batch and time. An empty condition matches all."""
 
     reasons: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
@@ -137,7 +138,7 @@ class DeadLetterFilter:
     since: datetime | None = None
 
     def __post_init__(self) -> None:
-        """Raise ``PipelineError`` for a reason that there is not: no dead letter would have it."""
+        """Raise ``PipelineError`` for an unknown reason, which no dead letter can have."""
         for reason in self.reasons:
             if reason not in set(Reason):
                 raise PipelineError(f"there is no reason {reason!r}; there are: {', '.join(Reason)}")
@@ -147,8 +148,9 @@ class DeadLetterFilter:
 class ReplayJob(OutputOptions):
     """The options of ``signalbook pipeline replay``.
 
-    ``registry``, ``groups``, ``subjects`` and ``policy`` are as for a run; ``versions`` are xids of Versions of
-    messages and schemas that stand for the default ones. With ``dry_run`` nothing is moved.
+    ``registry``, ``groups``, ``subjects`` and ``policy`` are as in ``Job``. ``wanted`` selects the dead letters.
+    ``versions`` are xids of Versions of messages and schemas to use instead of the default Versions. With ``dry_run``
+    no dead letter is moved.
     """
 
     registry: str
@@ -161,7 +163,7 @@ class ReplayJob(OutputOptions):
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ``PipelineError`` for ``subjects`` that nothing is named by."""
+        """Raise ``PipelineError`` if ``subjects`` is not a known naming strategy."""
         check_choice("subjects", self.subjects, Strategy)
 
 
@@ -169,8 +171,9 @@ class ReplayJob(OutputOptions):
 class BacktestJob(OutputOptions):
     """The options of ``signalbook pipeline backtest``.
 
-    ``candidate`` is a file or the xid of a Version, ``definitions`` are the xids it is compared for, none meaning all
-    that it changes. ``by`` is the column that names producers, ``sample`` the share of messages that is looked at.
+    ``candidate`` is a file, or the xid of a Version. ``definitions`` are the xids of the definitions to compare;
+    without any, all definitions that the candidate changes are compared. ``by`` is the column that identifies
+    producers, ``sample`` the share of messages to check, up to 1.
     """
 
     registry: str
@@ -188,7 +191,10 @@ Stage = Literal["definitions", "spark", "processing", "prepared", "committing", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of a run. Units are bytes of input while processing, tables while committing."""
+    """The progress of a run.
+
+    ``done`` and ``total`` are bytes of input while processing, then numbers of tables.
+    """
 
     stage: Stage
     done: int = 0
@@ -204,9 +210,10 @@ ShowProgress = Callable[[Progress], None]
 class ReportOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The section ``report`` of a job file.
 
-    ``to`` is the URL of a registry, ``name`` what the pipeline is called there and in metrics, by default as its output
-    folder. ``metrics_file`` is replaced after each batch; while batches are processed, metrics are served at
-    ``metrics_host`` and ``metrics_port``, with 0 nowhere.
+    ``to`` is the URL of the registry that receives reports. ``name`` is the name of the pipeline there and in
+    metrics, by default the name of its output folder. ``metrics_file`` is a file that is replaced after each batch.
+    While batches are processed, metrics are served at ``metrics_host`` and ``metrics_port``; the port 0 means that
+    they are not.
     """
 
     to: str = ""
@@ -225,8 +232,8 @@ FORMATS: Final = {
     "amqp": "amqp",
     "amqps": "amqp",
 }
-"""The input formats that schemes of addresses stand for."""
-# Where msgspec says that something is wrong.
+"""The input format for each URL scheme of input addresses."""
+# The end of msgspec's error text, which has the path of the wrong value.
 _PLACE: Final = re.compile(r" - at `\$\.(\w+)`$")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -240,7 +247,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The options of a job file. Paths are relative to the working directory, like those of options."""
+    """The options of a job file. Paths are relative to the working directory, as in command options."""
 
     registry: str = ""
     groups: tuple[str, ...] = ()
@@ -264,7 +271,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     report: ReportOptions = ReportOptions()
 
     def job(self) -> Job:
-        """The job. Raises ``PipelineError`` if something is missing, and ``PolicyError``."""
+        """Return the job. Raises ``PipelineError`` for missing or invalid options, and ``PolicyError``."""
         for name in ("registry", "inputs", "output"):
             if not getattr(self, name):
                 raise PipelineError(f"a job needs {name}: give --{name.removesuffix('s')}, or {name} in a job file")
@@ -292,7 +299,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         )
 
     def streaming(self, *, once: bool) -> StreamJob:
-        """The job as a stream; raises likewise."""
+        """Return the job as a stream. Raises ``PipelineError`` for missing or invalid options, and ``PolicyError``."""
         stream = self.stream
         if not _NAME.fullmatch(stream.name):
             raise PipelineError(f"the name of a stream has letters, digits, '.', '_' and '-', not {stream.name!r}")
@@ -304,12 +311,15 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def storage_of(section: Mapping[str, str | int | bool]) -> Storage:
-    """Parse the section ``storage`` and replace its variables. Raises ``PipelineError``."""
+    """Return the settings of the section ``storage``, with its variables replaced. Raises ``PipelineError``."""
     return Storage.of({name: substitute_variables(f"storage.{name}", value) for name, value in section.items()})
 
 
 def read(path: Path) -> JobOptions:
-    """Read the job file ``path``: YAML or JSON by its name, else TOML. Raises ``PipelineError``."""
+    """Return the options in the job file ``path``, which is YAML or JSON by its suffix, else TOML.
+
+    Raises ``PipelineError``.
+    """
     try:
         if path.suffix in (".yaml", ".yml", ".json"):
             value: Any = read_document(path)[0]
@@ -320,12 +330,12 @@ def read(path: Path) -> JobOptions:
         raise PipelineError(f"cannot read the job file {path}: {error.strerror}") from None
     except RecursionError:
         raise PipelineError(f"the job file {path} is nested too deeply") from None
-    except ValueError as error:  # of tomllib also for a number of thousands of digits
+    except ValueError as error:  # tomllib raises it also for a number with thousands of digits
         raise PipelineError(f"the job file {path}: {error}{_list_known(str(error))}") from None
 
 
 def _list_known(words: str) -> str:
-    """Return the known names in place of an unknown one, from msgspec's ``words``."""
+    """Return a list of the valid names for msgspec's error text ``words`` about an unknown name, otherwise ""."""
     place = _PLACE.search(words)
     name = place[1] if place else ""
     if words.startswith("Invalid enum value"):
@@ -339,10 +349,10 @@ def _list_known(words: str) -> str:
 
 
 def job_options(file: Path | None, given: Mapping[str, Any], **stream: Any) -> JobOptions:
-    """Return the options of ``file``, if any, overridden by those ``given`` that are not None.
+    """Return the options of the job file ``file``, if any, overridden by the values in ``given`` that are not None.
 
-    ``options`` and ``storage`` are overridden by member. ``stream`` are those of ``StreamOptions``; a ``catalog`` may
-    be a name or a URL.
+    The members of ``options`` and ``storage`` are overridden one by one. ``stream`` overrides the section ``stream``.
+    In ``given`` the ``catalog`` may be a name or a URL.
     """
     options = JobOptions() if file is None else read(file)
     timing = {name: value for name, value in stream.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The memory of a process between batches: what is not made again, and that nobody looks for cycles meanwhile."""
+"""Caches for values that a process uses in several batches, and control of garbage collection."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from typing import Any, Final, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
-# Objects that were made, and not gone again.
+# The number of new objects that still exist.
 _MANY: Final = 100_000
 
 
 @contextmanager
 def pause_collection() -> Iterator[None]:
-    """Pause the search for cycles: among millions of fresh values it takes longer than to make them."""
+    """Pause garbage collection in the context: for millions of new values it takes longer than creating them."""
     collects = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if collects:
-            # What was made stays, most of it: as old objects it is not searched as soon as collecting goes on. Of few
-            # that is not worth a look whether the program has frozen some of its own, which walks through all of those.
+            # Most new objects stay in use. Freezing and unfreezing makes them old objects, which are not searched at
+            # the
+            # next collection. For few objects this is not worth the call of ``get_freeze_count``, which is slow if the
+            # program has frozen many objects.
             if gc.get_count()[0] > _MANY and not gc.get_freeze_count():
                 gc.freeze()
                 gc.unfreeze()
@@ -31,9 +33,9 @@ def pause_collection() -> Iterator[None]:
 
 
 class Latest(Generic[K, V]):
-    """A cache of the most recent values up to ``most`` bytes together, at least the last one.
+    """A cache of the most recent values, up to ``most`` bytes in total. The last value is always kept.
 
-    Jobs that take turns in a process, each with its own definitions, find theirs again.
+    It serves jobs that alternate in one process, each with its own definitions.
     """
 
     def __init__(self, most: int) -> None:
@@ -54,7 +56,7 @@ class Latest(Generic[K, V]):
         return None if cached is None else cached[0]
 
     def keep(self, key: K, value: V, size: int) -> None:
-        """Keep ``value`` of ``size`` bytes, and the latest of the other values that there is room for."""
+        """Store ``value`` of ``size`` bytes under ``key``, and drop the oldest other values if there is no room."""
         self._found[key] = value, size
         room = self._most
         for other_key, (_, entry_size) in reversed(list(self._found.items())):
@@ -64,20 +66,23 @@ class Latest(Generic[K, V]):
 
 
 class Derived(Generic[V]):
-    """A cache of what ``make`` returns for immutable values, by identity, while they are in use."""
+    """A cache of the results of ``make`` for immutable values, which are compared by identity.
+
+    Results that are not used between two calls of ``end_turn`` are dropped.
+    """
 
     def __init__(self, make: Callable[[Any], V]) -> None:
         self._make = make
-        # With the values themselves: as long as one is here no other object has its id.
+        # The entries contain the values themselves, so that no other object can get the same id.
         self._before: dict[int, tuple[Any, V]] = {}
         self._now: dict[int, tuple[Any, V]] = {}
 
     def end_turn(self) -> None:
-        """End this turn: results that were not used in it are dropped."""
+        """Drop the results that were not used since the last call."""
         self._before, self._now = self._now, {}
 
     def __call__(self, value: Any) -> V:
-        """Return the result for ``value``."""
+        """Return the cached or new result of ``make`` for ``value``."""
         key = id(value)
         cached = self._now.get(key) or self._before.get(key)
         if cached is None:

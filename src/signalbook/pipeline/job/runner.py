@@ -1,10 +1,10 @@
 """Run the tasks of a command: as a Spark job, or in processes of this machine.
 
-A task is a number. What it has to do lies in a plan, which it reads itself, and it returns its result as bytes.
-Commands over files (``run``, ``infer``, ``replay``, ``backtest``) need nothing from Spark but a ``Runner``.
-``SparkRunner`` in ``session.py`` is the one that they use by default.
+A task is a number. It reads its part of the plan of the command itself, and returns its result as bytes. Commands that
+read files (``run``, ``infer``, ``replay``, ``backtest``) need only a ``Runner``. By default they use ``SparkRunner`` in
+``session.py``.
 
-These need a Spark session: ``stream``, DataFrames, ``run`` of brokers and captures, ``profile`` of large tables.
+A Spark session is needed for ``stream``, DataFrames, ``run`` of brokers and captures, and ``profile`` of large tables.
 ``backfill`` and ``compact`` run in the process of the command and have no tasks.
 """
 
@@ -26,13 +26,14 @@ from typing import Final, Protocol, TypeAlias
 from signalbook.pipeline.errors import PipelineError
 
 Work: TypeAlias = Callable[[Iterable[int]], Iterator[bytes]]
-"""Does the tasks of these numbers and yields the result of each. It can be pickled."""
-# A process takes about a second to start. Input of this size takes one process as long as two that have to start.
+"""A function that runs the tasks with the given numbers and yields their results. It must be picklable."""
+# Starting a process takes about a second. For input of this many bytes, one running process is as fast as two that
+# have to be started.
 SMALL_BYTES: Final = 50_000_000
 
 
 class Runner(Protocol):
-    """Runs the tasks of a command."""
+    """The interface for running the tasks of a command."""
 
     @property
     def parallelism(self) -> int:
@@ -40,26 +41,26 @@ class Runner(Protocol):
         ...
 
     def run(self, count: int, work: Work, size: int) -> list[bytes]:
-        """Return the results of the tasks 0 to ``count`` - 1, which read ``size`` bytes together, in their order.
+        """Return the results of the tasks 0 to ``count`` - 1 in order. Together the tasks read ``size`` bytes.
 
-        Raises ``PipelineError`` or what Spark raises, once a task has failed.
+        Raises ``PipelineError`` or Spark's error if a task fails.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LocalRunner:
-    """Runs tasks in processes of this machine, and in this process if there is one task or the input is small."""
+    """A ``Runner`` that uses processes of this machine, or only this process for a single task or a small input."""
 
     parallelism: int = field(default_factory=lambda: os.cpu_count() or 1)
     small_bytes: int = SMALL_BYTES
 
     def run(self, count: int, work: Work, size: int) -> list[bytes]:
-        """Return the results of the tasks 0 to ``count`` - 1. Raises ``PipelineError`` once a task has failed."""
+        """Return the results of the tasks 0 to ``count`` - 1 in order. Raises ``PipelineError`` if a task fails."""
         if count <= 1 or size < self.small_bytes:
             return _run_work(work, range(count))
         context = multiprocessing.get_context("spawn")
-        # Nothing is sent. The reading end tells the processes that this one has closed the other end, or is gone.
+        # Nothing is sent through this pipe. Worker processes see its end when this process closes it or dies.
         reader, writer = context.Pipe(duplex=False)
         pool = ProcessPoolExecutor(min(self.parallelism, count), context, _begin_worker, (reader,))
         with reader, pool, writer:
@@ -83,7 +84,7 @@ def _run_work(work: Work, numbers: Iterable[int]) -> list[bytes]:
 
 
 def _begin_worker(reader: Connection) -> None:
-    """Leave Ctrl-C to the command, and end this process at once when the command stops waiting or is killed."""
+    """Set up a worker process: ignore Ctrl-C, and exit at once when the command ends or is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def follow() -> None:

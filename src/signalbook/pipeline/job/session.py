@@ -1,4 +1,4 @@
-"""The Spark session a run works in: quiet, local by default, in need of no network."""
+"""The Spark session of a run: local by default, with little log output, and usable without a network."""
 
 from __future__ import annotations
 
@@ -37,33 +37,33 @@ _QUIET: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
-    # rows as they come, in bounded pieces, at times that are not of this place
+    # limit the size of Arrow batches, and do not depend on the time zone of the machine
     "spark.sql.execution.arrow.maxBytesPerBatch": str(32 * 1024 * 1024),
     "spark.sql.session.timeZone": "UTC",
-    # a driver that a busy machine holds up comes for what a job found later than in the 15 s that Spark gives it
+    # on a busy machine a driver may need more than Spark's 15 s until it fetches the result of a job
     "spark.python.authenticate.socketTimeout": "600s",
-    # names that Spark would make up in the working directory
+    # keep Spark from creating this folder in the working directory
     "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "spark-warehouse"),
 }
-# Java compiles what it runs quickly rather than well: to start Spark takes it half the time. Options that a user has
-# set for it come behind these, and hold.
+# Make Java compile quickly instead of optimising, which halves the start time of Spark. Java options of the user come
+# after these and override them.
 _BRIEF: Final = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
-# Settings of which Spark shows no value, in what it logs and in its events: as by default, and what stores go by.
+# The names of settings whose values Spark hides in logs and events: Spark's default pattern, and secrets of stores.
 _HIDDEN: Final = "(?i:secret|password|token|credential|jaas|(?:access|account|sas|service.?account)[._]?key)"
 _REDACTION: Final = "spark.redaction.regex"
 _REDACTED: Final = re.compile(rf"^\s*{re.escape(_REDACTION)}[\s=:]+(\S.*?)\s*$", re.MULTILINE)
 _LIBRARIES: Final = ("spark.jars", "spark.jars.packages")
 _TAIL: Final = 800
-# Those that py4j logs to.
+# The loggers that py4j uses.
 _LOGGERS: Final = ("", "py4j.java_gateway", "py4j.clientserver")
 # Seconds that Java has to end before it is killed.
 _ENDING: Final = 10.0
-# Where Spark and Java say why: of an exception and its causes, and of a master that lets go.
+# The reason of a failure in Spark's output: the text of an exception or its cause, or the reason of a lost master.
 _WHY: Final = re.compile(
     r"^(?:Exception in thread \"main\" |Caused by: |: )?(?:[\w$]+\.)+[\w$]+(?:Exception|Error): (.+)$|Reason: (.+)$",
     re.MULTILINE,
 )
-# What Spark says of libraries that it was to fetch.
+# Parts of Spark's output if libraries could not be downloaded.
 _UNFETCHED: Final = ("unresolved dependency", "download failed")
 _OFFLINE: Final = (
     "the connector for this input format cannot be fetched; give its JAR files by --jars, as docs/pipeline.md says"
@@ -72,7 +72,7 @@ _OFFLINE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SparkRunner:
-    """Runs tasks as those of a Spark job."""
+    """A ``Runner`` that runs tasks as a Spark job."""
 
     session: SparkSession
 
@@ -82,9 +82,9 @@ class SparkRunner:
         return self.session.sparkContext.defaultParallelism
 
     def run(self, count: int, work: Work, size: int) -> list[bytes]:  # noqa: ARG002
-        """Return the results of the tasks 0 to ``count`` - 1. Raises what Spark raises.
+        """Return the results of the tasks 0 to ``count`` - 1. Raises Spark's errors.
 
-        An RDD, since Java takes several times as long to plan and compile a query.
+        The job uses an RDD, because planning and compiling a query takes Java several times as long.
         """
         return self.session.sparkContext.parallelize(range(count), max(count, 1)).mapPartitions(work).collect()
 
@@ -95,12 +95,12 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """Yield this process's Spark session, or a new one on ``master`` that ends with the block.
 
-    ``jars`` are files, or folders of them, for a new session. Without any, Spark downloads ``packages``, Maven
-    artifacts of its own version. In a ``brief`` session Java does little but start tasks. Raises ``PipelineError`` if
-    Spark cannot start, and in a process with sessions of Spark Connect.
+    ``jars`` are JAR files, or folders of JAR files, for a new session. Without any, Spark downloads ``packages``, Maven
+    artifacts of the version of Spark. Set ``brief`` for a session that mainly starts Python tasks: it starts faster,
+    but its Java code runs slower. Raises ``PipelineError`` if Spark cannot start, and if Spark Connect is configured.
     """
     _refuse_connect()
-    if SparkContext._active_spark_context is not None:  # whichever thread has made it
+    if SparkContext._active_spark_context is not None:  # it may be the context of another thread
         yield SparkSession.builder.getOrCreate()
         return
     with _filter_traces():
@@ -115,7 +115,8 @@ def open_session(
 def open_java_lock(session: SparkSession, file: Path) -> Iterator[Callable[[], bool]]:
     """Yield a function that tries to lock ``file`` for the session's Java process, until the block or Java ends.
 
-    Java outlives a killed driver by seconds, in which it goes on writing; a lock of the driver would not show that.
+    After the driver is killed, Java continues to write for seconds. A lock of the driver's process would be released
+    before that.
     """
     jvm = session.sparkContext._jvm
     assert jvm is not None
@@ -123,12 +124,12 @@ def open_java_lock(session: SparkSession, file: Path) -> Iterator[Callable[[], b
     try:
         yield lambda: opened.getChannel().tryLock() is not None
     finally:
-        with suppress(Py4JError, OSError):  # Java is gone, and its locks with it
+        with suppress(Py4JError, OSError):  # Java has ended, which released its locks
             opened.close()
 
 
 def _refuse_connect() -> None:
-    """Raise ``PipelineError`` for sessions by Spark Connect, which have no context for our tasks."""
+    """Raise ``PipelineError`` if Spark Connect is configured, because it has no ``SparkContext`` for tasks."""
     variable = next((name for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED") if name in os.environ), "")
     if os.environ.get("SPARK_API_MODE", "").lower() == "connect":
         variable = "SPARK_API_MODE"
@@ -140,7 +141,7 @@ def _refuse_connect() -> None:
 
 
 def _build_library_options(jars: Sequence[Path], packages: Sequence[str]) -> dict[str, str]:
-    """Return Spark's options for more libraries."""
+    """Return Spark's options for the libraries ``jars``, or else ``packages``. Raises ``PipelineError``."""
     if jars:
         files = [file for jar in jars for file in (sorted(jar.glob("*.jar")) if jar.is_dir() else [jar])]
         missing = next((str(file) for file in files if not file.is_file()), "" if files else f"JAR files in {jars[0]}")
@@ -153,7 +154,7 @@ def _build_library_options(jars: Sequence[Path], packages: Sequence[str]) -> dic
 
 
 def _find_scala_version() -> str:
-    """Return the version of Scala that Spark is built with, such as ``2.13``; artifacts have it in their names."""
+    """Return the Scala version of Spark, such as ``2.13``, which is part of the names of artifacts."""
     library = next((_find_spark_home() / "jars").glob("scala-library-*.jar"), Path("scala-library-2.13"))
     return ".".join(library.name.removeprefix("scala-library-").split(".")[:2])
 
@@ -163,7 +164,7 @@ def _find_spark_home() -> Path:
 
 
 def _build_redaction() -> str:
-    """Return the pattern of secret settings: ours, and those of Spark's own configuration."""
+    """Return the pattern for the names of secret settings: ours, combined with the one of Spark's configuration."""
     file = Path(os.environ.get("SPARK_CONF_DIR") or _find_spark_home() / "conf") / "spark-defaults.conf"
     with suppress(OSError, UnicodeDecodeError):
         match = _REDACTED.search(file.read_text(encoding="utf-8"))
@@ -196,7 +197,7 @@ def _start(master: str, more: Mapping[str, str]) -> SparkSession:
 
 
 def _discard_session() -> None:
-    """End the remains of a session that failed to start, so that the next one does not find them."""
+    """End the context and the Java process of a session that failed to start, so that the next session is new."""
     context = SparkContext._active_spark_context
     if context is not None:
         with suppress(Py4JError, OSError):
@@ -207,8 +208,8 @@ def _discard_session() -> None:
 def _stop_spark(stop: Callable[[], None]) -> None:
     """Call ``stop`` in a new thread, which has its own connection to Java. End Java if that fails.
 
-    The connection of this thread may still wait for the answer to a call that was interrupted. Another call by it
-    fails. PySpark only warns if it cannot stop Java, as can happen after an interrupt on a busy machine.
+    The connection of this thread may still wait for the response to an interrupted call, so that another call would
+    fail. PySpark only warns if it cannot stop Java, which can happen after an interrupt on a busy machine.
     """
     with warnings.catch_warnings(record=True) as failures, ThreadPoolExecutor(max_workers=1) as threads:
         warnings.simplefilter("always", RuntimeWarning)
@@ -218,10 +219,10 @@ def _stop_spark(stop: Callable[[], None]) -> None:
 
 
 def _end_launched(error: BaseException) -> None:
-    """End the Java process that was being waited for when ``error`` came.
+    """End the Java process that was starting when ``error``, such as an interrupt, was raised.
 
-    It would go on for ever: the folder is gone in which it was to say where it listens, and until it has it does not
-    notice that nobody is there. Nothing knows it but the function that was interrupted.
+    Otherwise the process would run forever. It must first write its port to a folder that no longer exists, and only
+    then notices that its parent is gone. The process is found in the local variables of the interrupted function.
     """
     for frame, _ in walk_tb(error.__traceback__):
         for value in list(frame.f_locals.values()):
@@ -230,11 +231,11 @@ def _end_launched(error: BaseException) -> None:
 
 
 def _end_java() -> None:
-    """End the Java process that an earlier session left: only a new one takes libraries."""
+    """End the Java process of an earlier session, because only a new process loads libraries."""
     gateway = SparkContext._gateway
     if gateway is None:
         return
-    # Spark keeps them for the next session, which would ignore its own libraries then.
+    # Otherwise the next session would use the old process, without its own libraries.
     SparkContext._gateway = SparkContext._jvm = None
     with suppress(Py4JError, OSError):
         gateway.shutdown()
@@ -254,7 +255,7 @@ def _end_process(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _filter_traces() -> Iterator[None]:
-    """Keep py4j from logging a trace of each interrupt: what that means is for the program to say."""
+    """Suppress py4j's log records about interrupts in the context: the program handles interrupts itself."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     for logger in loggers:
         logger.addFilter(_is_no_interrupt)
@@ -274,7 +275,7 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def _keep_interrupt() -> Iterator[None]:
-    """Leave to the program what an interrupt means; Spark's own handler would kill the batch at work."""
+    """Restore the SIGINT handler that Spark replaces in the context: Spark's handler would kill the running batch."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -287,8 +288,9 @@ def _keep_interrupt() -> Iterator[None]:
 
 @contextmanager
 def _send_output_to_file() -> Iterator[Path]:
-    """Send what the JVM prints to a file: greetings on standard error, and on standard output, which programs read,
-    warnings. They are no business of the user's.
+    """Redirect standard output and standard error to a temporary file, and yield its path.
+
+    The JVM prints greetings and warnings that users do not need, also to standard output, which programs read.
     """
     handle, name = tempfile.mkstemp(prefix="signalbook-spark-", suffix=".log")
     try:
@@ -302,10 +304,10 @@ def _send_output_to_file() -> Iterator[Path]:
 
 @contextmanager
 def _send_descriptor(stream: TextIO, descriptor: int, handle: int) -> Iterator[None]:
-    """Send what is written to the descriptor of ``stream`` to ``handle``."""
+    """Redirect the file ``descriptor`` of ``stream`` to the descriptor ``handle`` in the context."""
     stream.flush()
     terminal = os.dup(descriptor)
-    # The descriptor and not ``sys.stdout``: the JVM inherits the former and knows nothing of the latter.
+    # Redirect the descriptor, not ``sys.stdout``, because the JVM inherits only the descriptor.
     os.dup2(handle, descriptor)
     try:
         yield
@@ -316,7 +318,7 @@ def _send_descriptor(stream: TextIO, descriptor: int, handle: int) -> Iterator[N
 
 
 def _find_reason(log: Path, error: Exception) -> str:
-    """Return why Spark did not start, in its words, in one line if it gives one."""
+    """Return the reason why Spark did not start, from the output ``log`` or from ``error``, in one line if possible."""
     words = log.read_text(errors="replace")
     if any(sign in words for sign in _UNFETCHED):
         return _OFFLINE

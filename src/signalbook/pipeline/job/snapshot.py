@@ -1,4 +1,4 @@
-"""The definitions a run holds its messages to: read once, frozen, fingerprinted, shipped to every worker."""
+"""The definitions that a run checks its messages against, read once, with a fingerprint, and sent to every worker."""
 
 from __future__ import annotations
 
@@ -62,18 +62,21 @@ def _encode_canonical(entity: JSONObject | None) -> msgspec.Raw:
 
 
 class DocumentCache:
-    """A registry document as it was last read: of what is the same text in the next one nothing is made again."""
+    """A cache for reading successive states of a registry document.
+
+    Entities whose text is unchanged in the next state are not parsed or encoded again.
+    """
 
     def __init__(self) -> None:
         self.parts = Parts()
-        # The digest of a file, and what was made of it.
+        # The digest of the file that was read last, and its snapshot.
         self.last: tuple[str, Snapshot] | None = None
         self.message: Derived[JSONObject | None] = Derived(find_message)
         self.schema: Derived[SchemaEntries | None] = Derived(find_schema_entries)
         self.canonical: Derived[msgspec.Raw] = Derived(_encode_canonical)
 
     def end_turn(self) -> None:
-        """End the turn of a document: entities of the one before that this one lacks are dropped."""
+        """Drop cached entities that the document that was just read does not contain."""
         for derived in (self.message, self.schema, self.canonical):
             derived.end_turn()
 
@@ -83,15 +86,17 @@ _MAX_NOTES: Final = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """Message definitions by xid, and schemas by the xid of their Version; that of their Resource names a Version.
+    """The definitions and schemas of one state of a registry.
 
-    A message's xid stands for its default Version; Versions are there beside it where others derive from them.
-    What is no object is None. ``names`` are the names by which schemas can refer to others. ``selected`` are the xids
-    of the definitions that messages are matched with; the others may be bases of those. With ``subjects`` there are
-    those of the group ``subjects.GROUP``, whose records say the ids of their schemas. ``origin`` says what was read: of
-    another state of the same only what changed is checked. ``outlines`` are those of all the selected ones, if they
-    have been checked, ``left_out`` those of them that cannot be used, and ``doubts`` what is to be said to people:
-    which those are, that some are hidden, and the bases that are not there.
+    ``messages`` has message definitions by xid. The xid of a message stands for its default Version; other Versions are
+    included if definitions derive from them. A definition that is not an object is None. ``schemas`` has each schema
+    Version by its xid; the entry of a schema Resource names its default Version. ``names`` are the names by which
+    schemas can refer to each other. ``selected`` are the xids of the definitions that messages are matched with; other
+    definitions may be their bases. ``subjects`` is the naming strategy of the definitions in the group
+    ``subjects.GROUP``, empty if subjects are not used. ``origin`` identifies what was read: of a later state with the
+    same origin only changes are checked. After ``check``, ``outlines`` are the outlines of the selected definitions
+    and ``left_out`` those that cannot be used. ``doubts`` are notes for people about definitions that are left out,
+    hidden from the reader, or refer to missing entities.
     """
 
     messages: Mapping[str, JSONObject | None]
@@ -109,12 +114,12 @@ class Snapshot:
     def load(
         cls, registry: str, groups: Sequence[str] = (), versions: Sequence[str] = (), subjects: Strategy = ""
     ) -> Snapshot:
-        """Read the definitions of ``registry``: the URL of one, a document, or a folder of documents.
+        """Read the definitions of ``registry``: the URL of a registry, a document, or a folder of documents.
 
-        ``groups`` are xids of message groups or endpoints; with none every message is selected. ``versions`` are xids
-        of Versions of messages and schemas that stand for the default ones. With ``subjects`` those of the registry are
-        definitions, too, which are all that one with Confluent's API alone has. Raises ``PipelineError`` if there are
-        no messages, and what the reader raises.
+        ``groups`` are xids of message groups or endpoints; without any, all messages are selected. ``versions`` are
+        xids of Versions of messages and schemas to use instead of the default Versions. With ``subjects`` the subjects
+        of the registry become definitions, too; a registry with only Confluent's API has no others. Raises
+        ``PipelineError`` if there are no messages, and errors of reading.
         """
         origin = registry, tuple(groups), tuple(versions), subjects
         path = None if is_foreign(registry) or registry.startswith(URL) else Path(registry)
@@ -137,19 +142,19 @@ class Snapshot:
     def _of_file(
         cls, path: Path, groups: Sequence[str], versions: Sequence[str], origin: tuple[object, ...]
     ) -> Snapshot:
-        """Load a document. The same bytes give the same snapshot as in an earlier batch of this process."""
+        """Load the document at ``path``. Return the cached snapshot if an earlier batch read the same bytes."""
         content = read_bytes(path)
         seen = digest(content)
         cached = _documents.get(origin)
         if cached is not None and cached.last is not None and cached.last[0] == seen:
             return cached.last[1]
-        # While it changes nobody else has it, and where this fails, nobody any more.
+        # Take the cache out while it changes: no other thread may use it, and a failure must discard it.
         cache = _documents.take(origin) or DocumentCache()
         source = source_of(path, content, parts=cache.parts)
         snapshot = replace(
             cls.of_registry(str(path), [build_named_document(source)], groups, versions, cache), origin=origin
         )
-        if not source.files:  # of which these bytes say nothing
+        if not source.files:  # other files that the document includes may change while its own bytes stay the same
             snapshot._keep(cache)
             cache.last = seen, snapshot
         return snapshot
@@ -158,7 +163,7 @@ class Snapshot:
     def _of_url(
         cls, registry: str, groups: Sequence[str], versions: Sequence[str], origin: tuple[object, ...]
     ) -> Snapshot:
-        """Load the current state of the registry at a URL."""
+        """Load the current state of the registry at the URL ``registry``."""
         cache = _documents.take(origin) or DocumentCache()
         documents = read_documents(registry, parts=cache.parts)
         snapshot = replace(cls.of_registry(registry, documents, groups, versions, cache), origin=origin)
@@ -166,7 +171,7 @@ class Snapshot:
         return snapshot
 
     def _keep(self, cache: DocumentCache) -> None:
-        """Keep what was read of the document."""
+        """Store ``cache``, for reading the next state of the document."""
         vars(self)["_text"] = self._encode_parts(cache.canonical)
         cache.end_turn()
         _documents.keep(self.origin, cache, self._size)
@@ -176,7 +181,10 @@ class Snapshot:
         return sum(map(len, self._text.values()))
 
     def with_subjects(self, registry: str, strategy: Strategy) -> Snapshot:
-        """Add the definitions of the subjects of the registry at a URL. Raises as ``load`` does."""
+        """Return this snapshot with the definitions that ``strategy`` finds in the subjects of ``registry``, a URL.
+
+        Raises ``PipelineError`` if there are none, and errors of reading.
+        """
         if not is_foreign(registry) and not registry.startswith(URL):
             raise PipelineError(f"{registry} has no subjects: give the URL of a registry, or confluent+ and a URL")
         messages, schemas = Subjects.read(registry).build_definitions(strategy)
@@ -202,7 +210,10 @@ class Snapshot:
         versions: Sequence[str] = (),
         cache: DocumentCache | None = None,
     ) -> Snapshot:
-        """Return the snapshot of documents that were read from ``registry``."""
+        """Return the snapshot of documents that were read from ``registry``.
+
+        Raises ``PipelineError`` without messages.
+        """
         snapshot = cls.of_documents(documents, groups, versions, cache)
         if not snapshot.selected:
             registry_name = without_user(registry)
@@ -218,9 +229,10 @@ class Snapshot:
         versions: Sequence[str] = (),
         cache: DocumentCache | None = None,
     ) -> Snapshot:
-        """Return the snapshot of named registry documents. Raises ``PipelineError`` where two disagree.
+        """Return the snapshot of named registry documents. Unchanged entities are taken from ``cache``.
 
-        What ``cache`` knows of the same entities is taken from there.
+        Raises ``PipelineError`` for two documents with different contents for one entity, and for unknown ``groups``
+        and ``versions``.
         """
         messages: dict[str, JSONObject | None] = {}
         schemas: dict[str, JSONObject] = {}
@@ -277,11 +289,11 @@ class Snapshot:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over everything in it: equal snapshots judge alike."""
+        """The SHA-256 digest of the content. Snapshots with the same fingerprint give the same results."""
         return digest(canonical_json(self._text))
 
     def to_json(self) -> bytes:
-        """Canonical JSON, for shipping."""
+        """Return the snapshot as canonical JSON, which ``from_json`` reads."""
         return canonical_json({**self._text, "outlines": self.outlines, "left_out": dict(self.left_out)})
 
     @cached_property
@@ -289,7 +301,7 @@ class Snapshot:
         return self._encode_parts(lambda entity: entity)
 
     def _encode_parts(self, canonical: Callable[[JSONObject | None], object]) -> JSONObject:
-        """Return the canonical JSON of each part; ``canonical`` gives each entity, or its canonical JSON."""
+        """Return the canonical JSON of each part. ``canonical`` returns an entity unchanged or as canonical JSON."""
         parts: JSONObject = {
             "messages": {xid: canonical(entity) for xid, entity in self.messages.items()},
             "schemas": {xid: canonical(entity) for xid, entity in self.schemas.items()},
@@ -303,7 +315,7 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, text: bytes) -> Snapshot:
-        """Read the output of ``to_json``. A message or schema is decoded on first use."""
+        """Return the snapshot of ``text``, the output of ``to_json``. Messages and schemas are decoded on first use."""
         shipped = msgspec.json.decode(text, type=_Shipped)
         return cls(
             messages=Deferred(shipped.messages, msgspec.json.decode),
@@ -316,11 +328,17 @@ class Snapshot:
         )
 
     def find_message(self, reference: str) -> JSONObject | None:
-        """Return the message, or Version of a message, that an xid names, or a URL or fragment with the xid in it."""
+        """Return the message or message Version that ``reference`` names, None if the snapshot has none.
+
+        ``reference`` is an xid, or a URL or fragment that contains the xid.
+        """
         return self.messages.get(resolve_message_xid(reference))
 
     def find_schema(self, reference: str) -> SchemaDocument | None:
-        """Return the schema that an xid names, or a URL with the xid in it. Nothing is fetched (K-39)."""
+        """Return the schema that ``reference`` names, None if it is unknown or has no document in the snapshot.
+
+        ``reference`` is an xid or a URL that contains the xid. Nothing is fetched (K-39).
+        """
         xid = resolve_xid(reference, SCHEMA_GROUPS)
         schema = self.schemas.get(xid)
         if schema is not None and VERSIONS not in xid:
@@ -333,7 +351,7 @@ class Snapshot:
         return SchemaDocument(content=content, format=str(schema.get("format") or ""), xid=xid, versions=versions)
 
     def find_import(self, path: str, xid: str) -> bytes | None:
-        """Return the document that the schema ``xid`` calls ``path``: see docs/references.md."""
+        """Return the document that the schema ``xid`` refers to as ``path`` (docs/references.md), None if unknown."""
         stated = follow_references(xid, path, self._find_references)
         names = (stated,) if stated is not None else read_as_xids(path)
         schema = next((candidate for name in names if (candidate := self.find_schema(name)) is not None), None)
@@ -353,14 +371,17 @@ class Snapshot:
         return SchemaNames(self.names)
 
     def compile(self, policy: Policy) -> Contract:
-        """The contract of the selected definitions; of a checked snapshot each is compiled when a message needs it."""
+        """Return the contract of the selected definitions.
+
+        If the snapshot was checked, a definition is compiled only when a message needs it.
+        """
         source, policy = self._build_source(), self._extend_policy(policy)
         if self.outlines or self.left_out:
             return Contract.outlined(self.outlines, source, policy, self.left_out)
         return Contract.of_source(source, policy)
 
     def _extend_policy(self, policy: Policy) -> Policy:
-        """Return ``policy`` with the settings that all definitions by subjects share."""
+        """Return ``policy`` with the settings that all definitions made from subjects share."""
         if not self.subjects:
             return policy
         prefixed = Override(xid=subjects.GROUP, settings=(("wire_prefix", "confluent"),))
@@ -372,16 +393,17 @@ class Snapshot:
             definitions=definitions, schemas=self.find_schema, bases=self.find_message, imports=self.find_import
         )
 
-    @pause_collection()  # thousands of definitions are compiled, and all of them stay
+    # Garbage collection is useless here: thousands of definitions are compiled, and all stay in memory.
+    @pause_collection()
     def check(self, policy: Policy) -> Snapshot:
-        """Compile every definition and schema; those that do not are left out, or the policy says stop.
+        """Compile every definition and schema, and return the snapshot with the outlines of its definitions.
 
-        Returns the snapshot with the outlines of its definitions, so that nobody under this policy does it again.
-        Raises ``PipelineError`` naming those that are not to be left out, and why.
+        With the outlines, workers under this policy need not check again. Definitions that do not compile are left out.
+        Raises ``PipelineError`` with names and reasons if ``policy`` says to stop for one of these definitions.
 
-        A schema that is not there stops nobody else's messages: its own wait among the dead letters (K-45).
-        A policy for a group or definition that is not among them is refused too: it would be without effect.
-        In a later batch of the process only those definitions are checked again that look up something that changed.
+        A missing schema affects only its own messages, which become dead letters (K-45).
+        ``PipelineError`` is also raised if the policy is for an unknown group or definition, where it has no effect.
+        In later batches of the process, definitions are checked again only if something that they look up has changed.
         """
         key = self.origin, self.subjects, policy
         last = _checked.get(key)
@@ -392,9 +414,9 @@ class Snapshot:
         return self._with(outlines=last.outlines, left_out=last.left_out, doubts=doubts)
 
     def _with(self, **changes: Any) -> Snapshot:
-        """Return the same definitions with other attributes."""
+        """Return a copy with changed attributes. The definitions must stay the same."""
         changed = replace(self, **changes)
-        # What takes long to find out of thousands of definitions is the same of both.
+        # Copy the cached values, which take long to compute for thousands of definitions.
         vars(changed).update({name: vars(self)[name] for name in ("_text", "fingerprint") if name in vars(self)})
         return changed
 
@@ -409,7 +431,7 @@ class Snapshot:
         entities = Entities(messages=self.messages, schemas=self.schemas, names=self.names)
         checked = check(source, self._extend_policy(policy), entities, lookups, before)
         verdicts = checked.verdicts
-        # With outlines a worker compiles a definition when a message needs it: of thousands, those that occur.
+        # With outlines a worker compiles a definition only when a message needs it.
         outlines, left_out = leave_out(verdicts)
         needed = {xid: entry for xid, entry in left_out.items() if policy.of(xid).on_broken_definition == "stop"}
         if needed:
@@ -421,7 +443,7 @@ class Snapshot:
 
 
 def _find_dangling_xrefs(document: JSONObject) -> Iterator[str]:
-    """Yield a sentence about each message and schema whose cross reference leads nowhere."""
+    """Yield a sentence about each message and schema whose cross reference has no usable target."""
     for plural in (MESSAGES, SCHEMAS):
         for xid, resource in iterate_resources(document, plural):
             if is_dangling(document, resource):
@@ -439,7 +461,7 @@ class _Outcome(NamedTuple):
     doubts: tuple[str, ...]
 
 
-# Bytes of definitions: in memory they are several times that.
+# Bytes of the JSON text of cached definitions; in memory they take several times as much.
 _KEPT: Final = 32 * 1024 * 1024
 _checked: Final = Latest[tuple[object, Strategy, Policy], _Outcome](_KEPT)
 _documents: Final = Latest[tuple[object, ...], DocumentCache](_KEPT)
@@ -448,12 +470,15 @@ _CONTRACTS: Final = 2
 
 
 def compile_cached(fingerprint: str, policy: Policy, load: Callable[[], Snapshot]) -> Contract:
-    """Return the contract of the snapshot from ``load`` by its fingerprint; it is cached for the next tasks."""
+    """Return the contract of the snapshot with ``fingerprint`` under ``policy``, cached for the next tasks of a worker.
+
+    ``load`` returns the snapshot; it is called only if the contract is not cached.
+    """
     key = fingerprint, policy
     contract = _compiled.pop(key, None)
     if contract is None:
-        # Some are kept, for jobs in turns, and not all: a stream whose definitions change would fill the worker with
-        # old ones. What is in them refers to itself, and nobody looks for cycles while a task is at work.
+        # Keep a few contracts for jobs that alternate, but not all: a stream whose definitions change would fill the
+        # memory of the worker. Contracts contain reference cycles, and collection is off while a task works.
         if len(_compiled) >= _CONTRACTS:
             del _compiled[next(iter(_compiled))]
             gc.collect()
@@ -463,7 +488,7 @@ def compile_cached(fingerprint: str, policy: Policy, load: Callable[[], Snapshot
 
 
 class _Shipped(msgspec.Struct):
-    """A snapshot as JSON."""
+    """The JSON form of a snapshot that workers receive."""
 
     messages: dict[str, msgspec.Raw]
     schemas: dict[str, msgspec.Raw]
@@ -482,12 +507,12 @@ _KNOWN_BY: Final = {
 
 
 def _describe_left_out(xid: str, entry: LeftOut) -> str:
-    """Return the note for people on a definition that is left out."""
+    """Return a sentence for users about the definition ``xid`` that is left out because of ``entry``."""
     return f"{entry.finding(xid).message}; it is left out: {_KNOWN_BY[entry.known_by]}"
 
 
 def _limit_lines(lines: Iterable[str]) -> list[str]:
-    """Return the first of these lines, and how many more there are."""
+    """Return the first ``_MAX_NOTES`` of ``lines``, and a line with the number of the remaining ones, if any."""
     all_lines = list(lines)
     return all_lines[:_MAX_NOTES] + (
         [f"  and {len(all_lines) - _MAX_NOTES} more"] if len(all_lines) > _MAX_NOTES else []
@@ -495,13 +520,13 @@ def _limit_lines(lines: Iterable[str]) -> list[str]:
 
 
 def _describe_hidden(registry: str) -> tuple[str, ...]:
-    """Return the note that a part of a registry is hidden from this identity and not used."""
+    """Return a note if the access rules hide a part of the registry from this client, otherwise an empty tuple."""
     if not registry.startswith(URL):
         return ()
     with Client(registry, timeout=PATIENCE) as client:
         try:
             caller = client.access.whoami()
-        except (NotFound, BadResponse):  # it is no Signalbook
+        except (NotFound, BadResponse):  # the server is not a Signalbook registry
             return ()
     if not caller.get("hidden"):
         return ()
@@ -521,7 +546,7 @@ _Entity = TypeVar("_Entity", JSONObject, JSONObject | None)
 
 
 def _check_case(xids: Iterable[str]) -> None:
-    """Raise ``PipelineError`` for two messages that no registry would have: they would share a table in some stores."""
+    """Raise ``PipelineError`` if two xids differ only in case, because in some stores they would share a table."""
     by_folded_xid: dict[str, str] = {}
     for xid in xids:
         other = by_folded_xid.setdefault(xid.casefold(), xid)
@@ -534,6 +559,6 @@ def _merge(into: dict[str, _Entity], additions: Mapping[str, _Entity], name: str
         into.update(additions)
         return
     for xid, entity in additions.items():
-        # Twice the same is fine, as where several documents bring the group they share.
+        # Equal duplicates are fine: several documents may contain the same group.
         if into.setdefault(xid, entity) != entity:
             raise PipelineError(f"{name} says something else of {xid} than a document before it")

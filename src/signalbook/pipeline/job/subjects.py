@@ -1,7 +1,7 @@
-"""Subjects of a registry that speaks Confluent's API as definitions: of records that say by which schema they came.
+"""Make definitions from the subjects of a registry with Confluent's API, for records that contain a schema id.
 
-A subject becomes a message definition, whose payload schema is its latest version. The ids that serializers write into
-records name the versions that wrote them.
+A subject becomes a message definition; its latest version is the payload schema. The id that a serializer writes into a
+record identifies the schema version that the record was written with.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.values import JSONError, JSONObject, parse_json
 
 Strategy = Literal["", "topic", "record", "topic-record"]
-"""How subjects are named: after topics, types of records, or both; empty for none."""
+"""The naming strategy of subjects: by topic, by record type, or by both. Empty means that subjects are not used."""
 GROUP: Final = "/messagegroups/subjects"
-"""The group of the definitions that subjects are."""
+"""The xid of the group of the definitions that are made from subjects."""
 _SCHEMAS: Final = "/schemagroups/subjects/schemas"
 _PATIENCE: Final = 120.0
 _MAX_DEPTH: Final = 128
@@ -38,18 +38,21 @@ _TYPES: Final = frozenset(SCHEMA_TYPES.values())
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """The versions of the subjects of a context, softly deleted ones too, and the latest number of each."""
+    """The subjects of one context: all versions by subject and number, also softly deleted ones.
+
+    ``latest`` has the number of the latest version of each subject that is not deleted.
+    """
 
     versions: Mapping[tuple[str, int], SchemaVersion]
     latest: Mapping[str, int]
 
     @classmethod
     def read(cls, registry: str) -> Self:
-        """Read the subjects of the registry at a URL, in its context or the default one.
+        """Return the subjects of the registry at the URL ``registry``, in the context of the URL or the default one.
 
         Raises ``PipelineError``, and the errors of ``Client``.
         """
-        # A token of the environment is for our own registry, and no business of any other.
+        # A token in the environment is for our own registry, and must not be sent to another registry.
         token = "" if registry.startswith(URL_PREFIX) else None
         try:
             with closing(connect(registry, timeout=_PATIENCE, token=token)) as confluent_registry:
@@ -59,7 +62,7 @@ class Subjects:
 
     @classmethod
     def from_registry(cls, registry: ConfluentRegistry) -> Self:
-        """Return the subjects that a registry lists."""
+        """Return the subjects that ``registry`` lists."""
         all_versions = list(registry.versions())
         live = registry.live() if any(version.deleted is None for version in all_versions) else {}
         versions: dict[tuple[str, int], SchemaVersion] = {}
@@ -77,7 +80,7 @@ class Subjects:
         return cls(versions, latest)
 
     def build_definitions(self, strategy: Strategy) -> tuple[dict[str, JSONObject], dict[str, JSONObject]]:
-        """Return message definitions by xid, and the schemas that they name, as in ``Snapshot``."""
+        """Return message definitions by xid, and their schemas, both in the form of ``Snapshot``."""
         names = self._assign_ids()
         messages: dict[str, JSONObject] = {}
         for subject, number in self.latest.items():
@@ -92,7 +95,7 @@ class Subjects:
         return messages, dict(self._build_schemas(names))
 
     def _find_kinds(self, strategy: Strategy, latest: SchemaVersion) -> list[_Kind]:
-        """Return the kinds of records of a subject; none if its name does not follow the strategy."""
+        """Return the kinds of records of the subject of ``latest``; none if its name does not follow the strategy."""
         subject = latest.subject
         if strategy == "topic":
             topic = subject.removesuffix(_VALUE)
@@ -107,14 +110,17 @@ class Subjects:
                 if message_type == name
             ]
         else:
-            # A title may have hyphens.
+            # Compare with the end of the subject, because a title may contain hyphens.
             name = record_name(latest)
             ends = subject.endswith(f"-{name}") if strategy == "topic-record" else subject == name
             kinds = [_Kind(subject.removesuffix(f"-{name}"))] if name and ends else []
         return kinds if strategy == "topic-record" else [kind._replace(topic=None) for kind in kinds]
 
     def _list_types(self, latest: SchemaVersion) -> list[tuple[str, str]]:
-        """Return link and suffix of each message type. The first type of the first version has the subject's name."""
+        """Return link and suffix of each message type in ``latest``, as in ``_Kind``.
+
+        The first message type of the first version has no suffix.
+        """
         if latest.type != "PROTOBUF":
             return [("", "")]
         first = min(number for subject, number in self.versions if subject == latest.subject)
@@ -133,7 +139,7 @@ class Subjects:
         return [(f":{main_type}" if main_type else "", ""), *other_types]
 
     def _list_message_types(self, version: SchemaVersion) -> tuple[str, ...]:
-        """Return the message types of a version; none if it does not compile, which is reported where it is used."""
+        """Return the message types of a version; none if it does not compile, which is reported by its users."""
         files = {name: referred.text.encode() for name, referred in self._collect_references(version).items()}
         try:
             text = SchemaText(document=version.text.encode(), format=format_of(version), resolve=files.get)
@@ -142,13 +148,16 @@ class Subjects:
             return ()
 
     def _assign_ids(self) -> dict[str, str]:
-        """Return the id of each subject here. The subject that was registered first keeps its own name."""
+        """Return a unique id for each subject.
+
+        Of similar names, the subject that was registered first keeps its name.
+        """
         ids: dict[str, str] = {}
         used: set[str] = set()
         for version in sorted(self.versions.values(), key=lambda version: (version.id, version.subject)):
             if version.subject not in ids:
                 candidates = list_schema_ids(version.subject)
-                # Tables and folders may not tell cases apart.
+                # Names of tables and folders may be case-insensitive.
                 ids[version.subject] = next((name for name in candidates if name.lower() not in used), candidates[-1])
                 used.add(ids[version.subject].lower())
         return ids
@@ -169,7 +178,7 @@ class Subjects:
                     yield reference_of_number(resource, identifier), versionid
 
     def _collect_references(self, version: SchemaVersion) -> dict[str, SchemaVersion]:
-        """Return the references of a version, transitively, by name."""
+        """Return the versions that ``version`` refers to, directly or indirectly, by the name of the reference."""
         collected: dict[str, SchemaVersion] = {}
         waiting = [version]
         while waiting:
@@ -186,9 +195,10 @@ class Subjects:
 
 
 class _Kind(NamedTuple):
-    """Records that are of one definition: on which topic, None for all, and of which message type.
+    """The records of one definition.
 
-    ``suffix`` tells the definition from that of the subject.
+    ``topic`` is their topic, None for all topics. ``link`` is ``:`` and the Protobuf message type, if any. ``suffix``
+    is appended to the id of the subject, to distinguish several definitions of one subject.
     """
 
     topic: str | None
@@ -197,15 +207,15 @@ class _Kind(NamedTuple):
 
 
 def format_of(version: SchemaVersion) -> str:
-    """The format of a schema."""
+    """Return the xRegistry format of the schema of ``version``."""
     try:
         return SchemaBody(text=version.text, type=version.type).format()
-    except JSONError:  # which is said where the definition is compiled
+    except JSONError:  # compiling the definition reports this error
         return "JsonSchema"
 
 
 def record_name(version: SchemaVersion) -> str:
-    """The name that serializers give records of Avro and JSON Schema: full name or title; empty for none."""
+    """Return the name that serializers use for records of an Avro or JSON Schema: full name or title, or ""."""
     try:
         schema = parse_json(version.text.encode(), max_depth=_MAX_DEPTH)
     except JSONError:

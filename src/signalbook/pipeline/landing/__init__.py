@@ -1,1 +1,1 @@
-"""From messages to staged files: one batch as tasks on Spark, rows, dead letters."""
+"""Process a batch of messages as tasks: build rows and dead letters, and write them to staged files."""

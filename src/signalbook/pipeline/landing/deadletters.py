@@ -1,6 +1,6 @@
-"""Dead letters: how rejected messages become rows of their table, and how a replay or backtest reads them again.
+"""Write rejected messages as rows of the dead-letter table, and read them again for a replay or backtest.
 
-A dead letter keeps the bytes and the metadata of its message untouched, so that the same message can be made of it.
+A dead letter keeps the bytes and the metadata of its message unchanged, so that the same message can be restored.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ Mask = npt.NDArray[np.bool_]
 
 
 def match_rows(criteria: DeadLetterFilter, rows: pa.RecordBatch) -> Mask:
-    """Return which rows of ``columns.DEAD_LETTER`` fit the criteria, and are messages that have landed nowhere."""
-    # bytes that are no message cannot be replayed, and what landed for another definition would land twice
+    """Return which rows of ``columns.DEAD_LETTER`` meet the criteria, and are messages that have landed nowhere."""
+    # bytes that are not a message cannot be replayed, and a message that landed for another definition would land twice
     mask = pc.and_(rows.column("message").is_valid(), rows.column("definition").is_null())
     if criteria.reasons:
         mask = pc.and_(mask, pc.is_in(rows.column("reason"), pa.array(criteria.reasons, pa.string())))
@@ -82,13 +82,16 @@ class DeadLetterBatch(MessageBatch):
 
 
 class DeadLetterSource:
-    """Makes the messages again that dead letters were."""
+    """The source that restores the messages of dead letters."""
 
     name = "dead-letters"
     cloudevents_json = False
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """Return the message of a ``DeadLetterBatch``. Raises ``UnreadableMessage`` for a foreign record."""
+        """Return the message at ``index`` of a ``DeadLetterBatch``.
+
+        Raises ``UnreadableMessage`` if its metadata cannot be read.
+        """
         assert isinstance(batch, DeadLetterBatch)
         body = batch.records.column("body")[index].as_py()
         try:
@@ -98,15 +101,15 @@ class DeadLetterSource:
 
 
 def read_dead_letters(place: Where) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of a file of dead letters with the number of the first, as ``columns.DEAD_LETTER`` has them.
+    """Return batches of the rows of a file of dead letters, each with the number of its first row.
 
-    Raises ``PipelineError`` for a file that is none.
+    The columns are those of ``columns.DEAD_LETTER``. Raises ``PipelineError`` if the file cannot be read.
     """
     return ((first, _complete_columns(rows)) for first, rows in read_rows(place, "the dead letters in"))
 
 
 def _complete_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch with all columns in order, null where files of an older version lack one."""
+    """Return the batch with all columns in order. A column that files of an older version lack is null."""
     names = set(batch.schema.names)
     arrays = [
         batch.column(field.name).cast(field.type) if field.name in names else pa.nulls(len(batch), field.type)
@@ -116,7 +119,10 @@ def _complete_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def read_message_batches(first: int, rows: pa.RecordBatch, mask: Mask) -> Iterator[DeadLetterBatch]:
-    """Yield the dead letters that ``mask`` selects, as batches of neighbours from one source."""
+    """Yield the dead letters that ``mask`` selects, as batches of successive rows from one source.
+
+    ``first`` is the number of the first of ``rows`` in its file.
+    """
     numbers = np.flatnonzero(mask)
     if not len(numbers):
         return
@@ -142,7 +148,7 @@ def _build_batch(dead_letters: pa.RecordBatch, numbers: Offsets) -> DeadLetterBa
 
 
 def read_verdicts(rows: pa.RecordBatch) -> list[tuple[Any, ...]]:
-    """Return each row's verdict: reason, violations, candidates, and the index in a batch of events."""
+    """Return the values of the columns ``_VERDICT`` of each row, by which verdicts can be compared."""
     return list(zip(*(rows.column(name).to_pylist() for name in _VERDICT), strict=True))
 
 
@@ -151,10 +157,10 @@ _VERDICT: Final = ("reason", "violations", "candidates", "element", "original", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """A message that did not land, with all details.
+    """A message that did not land, with the reason and its origin.
 
-    ``message`` is None for bytes that are not a message. ``definition`` is the one it did not land for, if it landed
-    for others.
+    ``message`` is None for bytes that are not a message. ``definition`` is None, unless the message has outcomes for
+    several definitions: then it is the xid of the definition for which the message did not land.
     """
 
     reason: str
@@ -175,12 +181,12 @@ class DeadLetterRows:
     _dead_letters: list[DeadLetter] = field(default_factory=list)
 
     def add(self, dead_letter: DeadLetter) -> None:
-        """Take one."""
+        """Add a dead letter."""
         self._dead_letters.append(dead_letter)
         self.bytes += max(len(dead_letter.original), LIGHTEST)
 
     def take(self) -> pa.RecordBatch:
-        """Take all dead letters as rows of ``columns.DEAD_LETTER``."""
+        """Return all waiting dead letters as rows of ``columns.DEAD_LETTER``, and stop holding them."""
         dead_letters, self._dead_letters, self.bytes = self._dead_letters, [], 0
         verdict, original, location = _build_verdict_columns(dead_letters), *_build_other_columns(dead_letters)
         names = pa.array([dead_letter.definition for dead_letter in dead_letters], pa.string())
@@ -188,7 +194,7 @@ class DeadLetterRows:
 
 
 def build_rejected_rows(rejections: Rejections, source: Source, bookkeeping: Bookkeeping) -> pa.RecordBatch:
-    """Return the rows of messages that share their verdicts. Raises ``UnreadableMessage``."""
+    """Return the rows of rejected messages, which may share verdicts. Raises ``UnreadableMessage``."""
     batch, indices = rejections.messages, rejections.indices
     used, numbers = np.unique(rejections.numbers, return_inverse=True)
     verdict = [
@@ -207,7 +213,7 @@ def build_rejected_rows(rejections: Rejections, source: Source, bookkeeping: Boo
 
 
 def _build_columns(batch: MessageBatch, indices: Sequence[int], source: Source) -> list[pa.Array]:
-    """Return the columns of messages of a batch, with their time of receipt. Raises ``UnreadableMessage``."""
+    """Return the columns of the messages at ``indices``, time of receipt last. Raises ``UnreadableMessage``."""
     originals = [batch.raw(index) for index in indices]
     records = source.to_records(batch, indices) if isinstance(source, Recording) else None
     if records is None:
@@ -247,7 +253,7 @@ def _build_verdict_columns(verdicts: Sequence[DeadLetter | RejectionVerdict]) ->
 
 
 def _build_other_columns(dead_letters: Sequence[DeadLetter]) -> tuple[list[pa.Array], list[pa.Array]]:
-    """Return the columns of messages, and of where and when they were read."""
+    """Return the columns of messages, and the columns that say where they were read and when they were received."""
     messages = [dead_letter.message for dead_letter in dead_letters]
     locations = [dead_letter.location for dead_letter in dead_letters]
     return _build_message_columns(messages, [dead_letter.original for dead_letter in dead_letters]), [
@@ -259,7 +265,7 @@ def _build_other_columns(dead_letters: Sequence[DeadLetter]) -> tuple[list[pa.Ar
 
 
 def _build_message_columns(messages: Sequence[Message | None], originals: Sequence[bytes]) -> list[pa.Array]:
-    """Return the columns for originals, bodies and metadata of messages; null for those without a message."""
+    """Return the columns for originals, bodies and metadata of messages. Metadata is null if a message is None."""
     bodies = [
         None if message is None or message.body == original else message.body
         for message, original in zip(messages, originals, strict=True)

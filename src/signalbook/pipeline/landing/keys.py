@@ -1,4 +1,4 @@
-"""Keys of Kafka records as a column of their own type, by the schema that serializers registered for them."""
+"""Decode keys of Kafka records to a typed column, by the schema that serializers registered for the keys."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class KeyDecoder:
         if not len(rows):
             return pa.nulls(len(keys), self._type)
         if self._prefixed:
-            # A header has the same bytes as a prefix, so that both are read alike.
+            # A header holds the same bytes as a prefix, so it is put before the key and read as a prefix.
             prefixes = pc.fill_null(_read_stated_schemas(headers, raw_headers), b"")
             keys = pc.binary_join_element_wise(prefixes, keys, b"")
         spans = PayloadSpans.of(keys.drop_null())
@@ -65,7 +65,10 @@ class KeyDecoder:
         return pa.concat_arrays(parts).take(pa.array(places, mask=places < 0))
 
     def _decode_columns(self, spans: PayloadSpans) -> Decoded:
-        """Return the column of keys by the newest version, in a list, and the numbers of the other keys."""
+        """Return the column of the keys that the native decoder accepts, and the numbers of the other keys.
+
+        The column is in a list, which is empty if no key is accepted.
+        """
         everything = list(range(len(spans)))
         try:
             arrays, refused = ([], everything) if self._decode is None else self._decode(spans)
@@ -93,7 +96,10 @@ class KeyDecoder:
             return self._missing
 
     def _decode_prefixed(self, key: bytes) -> JSON:
-        """Raise ``ValueError`` for a key that does not name a version of the schema, and ``PayloadError``."""
+        """Decode a key that begins with the id of a version of the schema.
+
+        Raises ``ValueError`` if it does not, and ``PayloadError`` if the rest does not conform.
+        """
         written, content = read_schema_id(key, self._schema.format)
         schema = self._schema_of_number(written.id).schema
         if schema is None or is_elsewhere(schema, written.indices):

@@ -1,8 +1,8 @@
-"""Messages that are accepted if their payloads conform: matched one by one, with payloads decoded many at once.
+"""Match messages one by one, and decode the payloads of many messages at once. They land if their payloads conform.
 
-This is for what has no columns of heads (``fastpath/binary.py``): requests, messages of brokers that are no events, and
-events whose attributes have to be read from where a protocol has them. What the native module refuses of them is judged
-anew, with the reasons.
+This is for messages whose headers are not read as columns (``fastpath/binary.py``): requests, messages of brokers that
+are not events, and events whose attributes are in places that depend on the protocol. Messages whose payload the native
+module refuses are processed again one by one, which finds the reasons.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from signalbook.pipeline.fastpath.routes import LandedRows
 from signalbook.pipeline.landing.rows import AcceptedRow, RowBuilder
 from signalbook.pipeline.sources.base import LIGHTEST, MessageLocation
 
-# Bytes of payloads that are decoded at once.
+# The number of bytes of payloads that are decoded at once.
 _SLICE: Final = 1024 * 1024
-# Definitions and content types: whoever makes up more is judged message by message.
+# The limit of pairs of definition and content type. Messages of further pairs are processed one by one.
 _MOST_KINDS: Final = 4096
 
 
@@ -53,7 +53,7 @@ class _PayloadGroup:
 
 
 class PendingPayloads:
-    """The messages of one task that were presumed to conform."""
+    """The messages of one task that conform if their payloads do, and wait for these to be decoded."""
 
     def __init__(self, contract: Contract, target: Callable[[CompiledDefinition], RowBuilder]) -> None:
         self._contract = contract
@@ -62,7 +62,10 @@ class PendingPayloads:
         self._full: list[_PayloadGroup] = []
 
     def take(self, message: Message, original: bytes, location: MessageLocation) -> bool:
-        """Take a message, if its payload is all there is to decide on, and something decodes that."""
+        """Take a message if its payload alone decides, and if there is a decoder for the payload.
+
+        Return False if the message was not taken.
+        """
         accepted = self._contract.presumed(message)
         payload = None if accepted is None else accepted.payload()
         kind = None if accepted is None else self._find_group(accepted)
@@ -76,7 +79,7 @@ class PendingPayloads:
         return True
 
     def flush_full(self) -> Iterator[LandedRows | AcceptedRow]:
-        """Yield the outcomes of kinds with enough messages for decoding."""
+        """Yield the outcomes of groups that have enough messages for decoding."""
         full, self._full = self._full, []
         for kind in full:
             yield from kind.flush()

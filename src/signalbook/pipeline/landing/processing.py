@@ -1,9 +1,9 @@
-"""What becomes of the messages of one task: they land, become dead letters or are dropped, and all of them are counted.
+"""Process the messages of one task: each message lands, becomes a dead letter or is dropped, and is counted.
 
-``Processing`` hands every batch of messages to the fast path, which answers with rows and with the messages it leaves
-over; those go the slow path here, one by one, through ``Contract.process``. Between the two are messages of which all
-but the payload says that they are of one definition: they are matched one by one, and decoded many at once
-(``pending_payloads.py``).
+``Processing`` passes every batch of messages to the fast path, which returns rows and the messages that it leaves over.
+Left-over messages go the slow path here, one by one, through ``Contract.process``. For some of them everything except
+the payload shows that they belong to one definition. These are matched one by one, and their payloads are decoded many
+at once (``pending_payloads.py``).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _SLICE: Final = 1024 * 1024
 
 @dataclass(slots=True)
 class _Waiting:
-    """Accepted messages of one definition."""
+    """The accepted messages of one definition that wait to become rows."""
 
     target: RowBuilder
     rows: list[AcceptedRow] = field(default_factory=list)
@@ -67,7 +67,7 @@ class _Waiting:
 
 
 class TableRows(Protocol):
-    """Takes rows of tables, as ``StagedFiles`` does."""
+    """A receiver of rows for tables, such as ``StagedFiles``."""
 
     def add(self, name: TableName, rows: pa.RecordBatch) -> None:
         """Take rows for a table. Raises ``OSError`` if they cannot be written."""
@@ -75,10 +75,10 @@ class TableRows(Protocol):
 
 
 class Processing:
-    """Holds the messages of one task to a contract. ``tally`` counts as it goes.
+    """The processing of the messages of one task by a contract. ``tally`` counts messages and outcomes.
 
-    Rows are made by ``builder``. Dead letters are passed to ``on_dead_letter``, where it is given, and else written to
-    their table.
+    ``source`` reads messages, ``builder`` makes rows, and ``staged`` receives the rows. Dead letters are passed to
+    ``on_dead_letter``; if it is ``None``, they become rows of their own table.
     """
 
     def __init__(
@@ -102,19 +102,19 @@ class Processing:
         self._dead_letters = DeadLetterRows(bookkeeping)
         self._on_dead_letter = on_dead_letter or self._wait
         self._keeps_letters = on_dead_letter is not None
-        # By protocol, and whether events are in binary mode.
+        # By protocol, and whether events are in binary mode. None: there is no fast path.
         self._fast_paths: dict[tuple[str, bool], FastPath | None] = {}
         self._window = 0
 
     def take(self, batch: MessageBatch) -> None:
-        """Take all messages of a batch."""
+        """Take all messages of a batch. Some wait until ``clear`` is called."""
         self.tally.read += len(batch)
         self.tally.bytes += len(batch.content)
         weight = batch.weight
         fast = self._find_fast_path(batch.protocol, binary=batch.binary)
         alone = len(batch.content) > ALONE and bool((batch.ends - batch.starts).max(initial=0) > ALONE)
         if alone:
-            self.clear()  # so that a huge message is not in memory together with all that waits
+            self.clear()  # so that a huge message is not in memory together with all waiting messages
             release_memory()
             for index in range(len(batch)):
                 self._process_slowly(batch, [index], presume=False)
@@ -129,7 +129,10 @@ class Processing:
             self.clear()
 
     def clear(self) -> None:
-        """Land all messages taken: at the end, and now and then, since a row that waits keeps its batch in memory."""
+        """Land all waiting messages. Callers must do this at the end.
+
+        ``take`` does it from time to time, because a waiting row keeps its batch in memory.
+        """
         self._window = 0
         # the fast path first: what it leaves over may become waiting rows and dead letters
         for fast in list(self._fast_paths.values()):
@@ -141,7 +144,10 @@ class Processing:
         self._land_dead_letters()
 
     def _find_fast_path(self, protocol: str, *, binary: bool) -> FastPath | None:
-        """Return the fast path for events of a content mode that came by ``protocol``, if any."""
+        """Return the fast path for messages that came by ``protocol``, or None if there is none.
+
+        ``binary``: events are in binary content mode.
+        """
         key = protocol, binary
         if key not in self._fast_paths:
             mode = self._choose_mode(protocol, binary=binary)
@@ -160,7 +166,7 @@ class Processing:
         return StructuredMode() if self._source.cloudevents_json else None
 
     def _take_results(self, results: Iterable[Result]) -> None:
-        """Land what the fast path has rows of, and judge what it leaves over."""
+        """Land the rows of the fast path, count its other results, and send left-over messages the slow path."""
         for result in results:
             match result:
                 case LandedRows():
@@ -183,7 +189,7 @@ class Processing:
         self.tally.rescue(target.xid, target.count_rescued(rows))
 
     def _process_slowly(self, batch: MessageBatch, indices: Sequence[int], *, presume: bool) -> None:
-        """Process messages one by one. With ``presume`` payloads are left pending where possible."""
+        """Process the messages at ``indices`` one by one. With ``presume``, payloads are decoded many at once."""
         for index in indices:
             if batch.is_blank(index):
                 self.tally.read -= 1
@@ -204,7 +210,7 @@ class Processing:
                 self._process_outcomes(message, original, location)
 
     def _take_pending(self, outcomes: Iterable[LandedRows | AcceptedRow]) -> None:
-        """Land rows of messages that were right to be presumed, and judge the others."""
+        """Land the rows of messages whose payloads were decoded, and process the other messages one by one."""
         for outcome in outcomes:
             match outcome:
                 case LandedRows():
@@ -213,7 +219,7 @@ class Processing:
                     self._process_outcomes(outcome.message, outcome.original, outcome.location)
 
     def _process_outcomes(self, message: Message, original: bytes, location: MessageLocation) -> None:
-        """Process a message. It has an outcome for each event, or for each definition by policy."""
+        """Process a message. It has an outcome for each event in it or, by policy, for each matching definition."""
         outcomes = self._contract.process(message)
         # the totals must add up: read = landed + dead letters + dropped
         self.tally.read += len(outcomes) - 1
@@ -228,14 +234,14 @@ class Processing:
                 self._take_outcomes(of_part, body, replace(location, element=number))
 
     def _find_rejection(self, batch: MessageBatch, index: int) -> Rejected | None:
-        """Return the rejection of a message of a batch, if that is its only outcome."""
+        """Return the rejection of the message at ``index`` if that is its only outcome, else None."""
         try:
             return self._contract.rejection(_read_message(self._source, batch, index))
         except UnreadableMessage:
             return None
 
     def _take_outcomes(self, outcomes: Sequence[Outcome], original: bytes, location: MessageLocation) -> None:
-        """Deal with what becomes of one message, or one event of a batched one."""
+        """Land, reject or count the ``outcomes`` of one message, or of one event of a batched message."""
         shared = len(outcomes) > 1
         for outcome in outcomes:
             match outcome:
@@ -251,8 +257,8 @@ class Processing:
         waiting = self._waiting.get(definition.xid)
         if waiting is None:
             waiting = self._waiting[definition.xid] = _Waiting(self._find_builder(definition))
-        # In slices, so that one value that fits no column costs a search among a megabyte of rows and not among all.
-        # Before the next, not at once: a huge message is not to become a row while it is here decoded.
+        # Flush in slices, so that the search for a value that does not fit its column is among a megabyte of rows.
+        # Flush before the next message, not after it: a huge message must not become a row while it is here decoded.
         if waiting.bytes >= _SLICE:
             self._flush(waiting)
         waiting.rows.append(waiting.target.build_row(accepted, original, location, shared=shared))
@@ -265,7 +271,7 @@ class Processing:
             waiting.rows, waiting.bytes = [], 0
 
     def _land_rows(self, target: RowBuilder, rows: Sequence[AcceptedRow]) -> None:
-        """Land all rows. If a value does not fit its column, halve them until its row is a dead letter."""
+        """Land all rows. If a value does not fit its column, halve the rows until its row is found, and reject it."""
         try:
             self._land(target, target.build_rows(rows))
             self.tally.duplicates[target.xid] += sum(row.duplicates for row in rows)
@@ -279,7 +285,10 @@ class Processing:
             self._land_rows(target, rows[half:])
 
     def _reject_all(self, rejections: Rejections) -> None:
-        """Make messages dead letters by their verdicts, many at once if they are rows and nothing else."""
+        """Make messages dead letters by their verdicts: as rows, many at once, unless ``on_dead_letter`` is given.
+
+        In that case, and if a message is unreadable, the messages go the slow path.
+        """
         try:
             rows = None if self._keeps_letters else build_rejected_rows(rejections, self._source, self._bookkeeping)
         except UnreadableMessage:
@@ -295,9 +304,9 @@ class Processing:
     def _count(
         self, verdict: RejectionVerdict | DeadLetter, location: MessageLocation, original: bytes, messages: int
     ) -> None:
-        """Count dead letters; the first of them is ``original``."""
+        """Count ``messages`` dead letters of one verdict. The first is ``original``, which was read at ``location``."""
         self.tally.reject(verdict.reason, verdict.candidates, messages)
-        # Charged to a definition only where there is one candidate: else each of several would look broken.
+        # Violations count for a definition only if it is the only candidate: else each of several would look broken.
         self.tally.violations.record(
             find_charged(verdict.candidates),
             (*_explain_unmatched(verdict.reason), *verdict.violations),
@@ -322,19 +331,19 @@ class Processing:
 
 
 def _explain_unmatched(reason: str) -> tuple[Finding, ...]:
-    """Return the reason as a finding: a message without a definition may have no violation of its own."""
+    """Return a finding that no definition matches, if that is the ``reason``, because there may be no violation."""
     if reason not in (Reason.NO_MATCH, Reason.NOT_CLOUDEVENT):
         return ()
     return (Finding(path="", rule=str(reason), message="no definition matches it"),)
 
 
 def _count_rejections(rejections: Rejections) -> Iterator[tuple[RejectionVerdict, int, int]]:
-    """Yield each verdict that is counted as one, with its first message and the number of messages."""
+    """Yield each kind of verdict with the position of its first message and the number of its messages."""
     numbers, firsts, counts = np.unique(rejections.numbers, return_index=True, return_counts=True)
     alike: dict[Any, list[Any]] = {}
     for number, first, count in zip(numbers.tolist(), firsts.tolist(), counts.tolist(), strict=True):
         verdict = rejections.verdicts[number]
-        # Verdicts that quote values may be as many as messages, of the same few rules.
+        # Verdicts of the same rules are one kind. If they quote values, each message may have a different verdict.
         key = (
             verdict.reason,
             verdict.candidates,
@@ -346,17 +355,17 @@ def _count_rejections(rejections: Rejections) -> Iterator[tuple[RejectionVerdict
 
 
 def _read_message(source: Source, batch: MessageBatch, index: int) -> Message:
-    """Return a message of a batch. Raises ``UnreadableMessage``."""
+    """Return the message at ``index`` of a batch. Raises ``UnreadableMessage``."""
     if batch.error:
         raise UnreadableMessage(batch.error)
     return source.message(batch, index)
 
 
 def _find_span(rows: pa.RecordBatch) -> Span | None:
-    """Return the span of the event times of rows, or of the times of receipt."""
+    """Return the span of the times of events; events without a time have the time of receipt. None without times."""
     times = rows.column("ce_time")
     if times.null_count:
-        # Only where events do not say: when a message was received is later than what it reports, and would hide a lag.
+        # Only for events without a time: a message is received later than its event happens, which would hide a lag.
         times = pc.coalesce(times, rows.column("_received_at")).drop_null()
     if not len(times):
         return None

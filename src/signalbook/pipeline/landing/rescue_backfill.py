@@ -1,7 +1,7 @@
-"""Rows that landed before their definition declared what ``columns.RESCUE`` has of them: moved to the columns it gets.
+"""Move values of landed rows from ``columns.RESCUE`` to columns that their definition has declared since.
 
-Only payloads that conform to the definition as it is now are touched, and of these only columns that gain something. A
-value that was there stays what it was.
+Only payloads that conform to the present definition are changed, and of these only columns that gain a value. Existing
+values do not change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RESCUE: Final = columns.RESCUE.names[0]
 
 @dataclass(frozen=True, slots=True)
 class _Gain:
-    """The gain of a row: values of columns by name, and the rest for ``RESCUE``."""
+    """The changes to one row: values of columns by name, and what remains for ``RESCUE`` (``UNSET``: nothing)."""
 
     row: int
     values: Mapping[str, Any]
@@ -34,7 +34,7 @@ class _Gain:
 
 
 class RescueBackfill:
-    """Fills columns of a payload of ``shape``, as ``schema`` declares them, except those called one of ``refused``."""
+    """A backfill of the payload columns that ``schema`` declares with ``shape``, except the columns in ``refused``."""
 
     def __init__(self, schema: Schema, shape: Shape, refused: frozenset[str] = frozenset()) -> None:
         self._schema = schema
@@ -62,7 +62,7 @@ class RescueBackfill:
     def fill(self, rows: pa.Table, schema: pa.Schema) -> tuple[pa.Table, int, int]:
         """Return the rows with the columns of ``schema``, how many gained a value, and how many do not conform.
 
-        ``schema`` has all columns of the rows, and of ``find_gaining_columns`` those that the table takes.
+        ``schema`` has all columns of the rows, and those columns of ``find_gaining_columns`` that the table accepts.
         """
         texts = rows.column(RESCUE).combine_chunks()
         numbers = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
@@ -83,7 +83,7 @@ class RescueBackfill:
         gained = [
             _Gain(int(numbers[number]), value, remaining[number])
             for number, row, value in zip(chosen, chosen_rows, values, strict=True)
-            # What is held in part stays in ``RESCUE`` for good, and is gained once.
+            # A value that its column holds only in part stays in ``RESCUE``, and must be gained only once.
             if value is not None and (declared[number] or is_gain(row, value))
         ]
         unfit = sum(
@@ -97,7 +97,7 @@ class RescueBackfill:
         return rescue.read(self._shape, text)
 
     def _rebuild_payload(self, row: Mapping[str, Any], rescued: JSON) -> JSON:
-        """Return the payload of a row with all digits; None where it does not conform."""
+        """Return the payload of a row, its numbers with all digits, or None if it does not conform."""
         payload = self._rebuild(row)
         return None if self._schema.validate(payload) else rescue.restore(drop_nulls(self._shape, payload), rescued)
 
@@ -106,7 +106,10 @@ class RescueBackfill:
         return build_payload_reader(self._schema)
 
     def _build_values(self, payloads: Sequence[JSON]) -> list[dict[str, Any] | None]:
-        """Return the columns' values of payloads by name; None for None, and for one that does not fit."""
+        """Return the values of the columns of each payload, by name of the column.
+
+        The result is None for a payload that is None, or that does not fit its columns.
+        """
         present = [payload for payload in payloads if payload is not None]
         try:
             arrays = self._build(present)
@@ -126,7 +129,7 @@ class RescueBackfill:
         return make_payload_builder(self._shape, ValueForm.of(self._schema))
 
     def _select_own(self, fields: pa.Schema, held: set[str] | None = None) -> list[tuple[str, pa.Field]]:
-        """Return the columns of the payload by the names that the table has for them, all or those ``held``."""
+        """Return the payload's columns with the names that the table has for them. ``held`` limits the names."""
         names = fields.names if self._whole else self._members.values()
         return [pair for pair in zip(names, fields, strict=True) if held is None or pair[0] in held]
 
@@ -157,7 +160,10 @@ class RescueBackfill:
 
 
 def drop_nulls(shape: Shape, value: JSON) -> JSON:
-    """Return what columns of ``shape`` hold of a payload, without nulls, which would be a gain as JSON text."""
+    """Return the part of a payload that columns of ``shape`` hold, without nulls.
+
+    As JSON text, a null would look like a gain.
+    """
     match shape:
         case Struct() if isinstance(value, dict):
             shapes = {field.name: field.shape for field in shape.fields}

@@ -1,7 +1,7 @@
-"""From accepted messages of one definition to rows of its table, and from landed rows back to attributes and payloads.
+"""Convert accepted messages of one definition to rows of its table, and landed rows back to attributes and payloads.
 
-Lost on the way are whether an optional member was absent or null, spellings of numbers and times, what is finer than a
-microsecond, and, where a policy says so, members that no schema declared.
+A row does not preserve whether an optional member was absent or null, how numbers and times were spelled, or fractions
+of a microsecond. If the policy says so, it also loses members that no schema declares.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _HUGE: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bookkeeping:
-    """The data of the run in each row. Rows outside tables have no batch and time."""
+    """The data about the run that each row repeats. ``batch`` and ``landed_at`` are None for rows outside tables."""
 
     fingerprint: str
     batch: str | None = None
@@ -62,10 +62,10 @@ class Bookkeeping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedRow:
-    """An accepted message that waits to become a row, with no more of it than that takes.
+    """An accepted message that waits to become a row. It keeps only the data that the row needs.
 
-    ``data`` is the decoded payload; where the table can decode ``payload`` itself it is ``UNSET``, since decoded JSON
-    takes several times the room. ``shared``: the message is accepted for other definitions too. ``duplicates``: an
+    ``data`` is the decoded payload. It is ``UNSET`` if the table can decode ``payload`` itself, because decoded JSON
+    takes several times the memory. ``shared``: the message is accepted for other definitions too. ``duplicates``: an
     object in the payload has a name twice.
     """
 
@@ -82,7 +82,7 @@ class AcceptedRow:
 
 
 class RowBuilder:
-    """The table of one definition: accepted messages in, rows out."""
+    """A builder of rows for the table of one definition, from accepted messages."""
 
     def __init__(self, definition: CompiledDefinition, bookkeeping: Bookkeeping) -> None:
         xid = definition.xid
@@ -99,14 +99,17 @@ class RowBuilder:
         ]
 
     def build_row(self, accepted: Accepted, original: bytes, location: MessageLocation, *, shared: bool) -> AcceptedRow:
-        """Return the parts of an accepted message that are kept until it has landed."""
+        """Return the parts of an accepted message that are kept until it has landed.
+
+        ``original`` is the message as it was read at ``location``. ``shared``: other definitions accept it too.
+        """
         message, event = accepted.message, accepted.event
-        if message.body == original:  # the same bytes twice are once too many
+        if message.body == original:  # keep one copy of equal bytes
             message = structs.replace(message, body=original)
         payload = accepted.payload()
         violations = [finding for finding in accepted.warnings if finding.severity == "error"]
-        # Once more, straight to columns: JSON by the table's own schema. Not a huge one, which goes alone: what is
-        # decoded is there already, and its bytes, as the columns are made of them, would be three times its size.
+        # JSON of the table's own schema is decoded again later, straight to columns. A huge message is not, because
+        # its data is decoded already, and building columns from its bytes would take three times its size.
         again = self._decode is not None and accepted.schema is self._schema and len(original) < _HUGE
         decodes = payload is not None and not violations and again
         return AcceptedRow(
@@ -123,11 +126,11 @@ class RowBuilder:
         )
 
     def wrap_decoder(self, decode: Decode) -> Decode:
-        """Return ``decode``, which reads payloads into the columns that ``build_batch`` takes."""
+        """Return a decoder of payloads into the columns that ``build_batch`` takes: here ``decode`` itself."""
         return decode
 
     def build_rows(self, rows: Sequence[AcceptedRow]) -> pa.RecordBatch:
-        """Return rows as they lie in the table. Raises one of ``arrays.MISFITS`` for a value that does not fit."""
+        """Return rows with all columns of the table. Raises one of ``arrays.MISFITS`` for a value that does not fit."""
         return self._complete_batch(
             [
                 *_build_envelope([row.attributes for row in rows]),
@@ -139,7 +142,10 @@ class RowBuilder:
         )
 
     def find_column_violation(self, row: AcceptedRow, error: Exception) -> Finding:
-        """Return the finding about the value of a row that causes this ``error`` of its table."""
+        """Return the finding about the value of ``row`` that does not fit its column.
+
+        ``error`` is the exception of ``build_rows`` for this row. It is quoted if the value cannot be found.
+        """
         unfitting = None if self._shape is None else arrays.find_unfitting_value(self._shape, self._decode_payload(row))
         if unfitting is None:
             return Finding(path="", rule="column", message=shorten(f"a value does not fit its column: {error}"))
@@ -150,7 +156,7 @@ class RowBuilder:
         return Finding(path=format_pointer(path), rule="column", message=shorten(text))
 
     def build_decoded(self, rows: Sequence[AcceptedRow], arrays: list[pa.Array]) -> pa.RecordBatch:
-        """Return rows whose payloads are decoded columns. Raises one of ``arrays.MISFITS``."""
+        """Return rows whose payloads are decoded to ``arrays`` already. Raises one of ``arrays.MISFITS``."""
         contexts = build_text_map([row.context.items() or None for row in rows])
         return self.build_batch(
             _build_envelope([row.attributes for row in rows]), arrays, [contexts, *_build_transport(rows)]
@@ -159,16 +165,20 @@ class RowBuilder:
     def build_batch(
         self, envelope: list[pa.Array], payloads: list[pa.Array], transport: list[pa.Array]
     ) -> pa.RecordBatch:
-        """Return rows made of the columns of ``ENVELOPE``, of sound payloads, of ``CONTEXT`` and ``TRANSPORT``.
+        """Return rows made of columns: ``envelope`` as in ``columns.ENVELOPE``, ``payloads`` and ``transport``.
 
-        Behind those of payloads may be the one of ``columns.RESCUE``.
+        The last of ``payloads``, which must conform, may be ``columns.RESCUE``. ``transport`` is ``columns.CONTEXT``
+        followed by ``columns.TRANSPORT``.
         """
         return self._complete_batch(
             [*envelope, *self._with_rest(payloads), *transport], pa.nulls(len(envelope[0]), _TAG)
         )
 
     def count_rescued(self, rows: pa.RecordBatch) -> Counter[str]:
-        """Count the rows with values at each path that have no column. The path ``_key`` is that of undecoded keys."""
+        """Count the rows that have a value without a column, by the path of the value.
+
+        The path ``_key`` counts the rows whose key could not be decoded.
+        """
         counts = self._layout.paths.count(rows.column(_RESCUE)) if self._layout.rescues else Counter()
         if self._layout.key is not None:
             undecoded = pc.and_(rows.column("_key").is_valid(), rows.column(columns.DECODED_KEY).is_null())
@@ -176,7 +186,7 @@ class RowBuilder:
         return counts
 
     def _with_rest(self, payloads: list[pa.Array]) -> list[pa.Array]:
-        """Columns of payloads, with that for what they do not hold, if the table has it."""
+        """Return ``payloads`` followed by the column ``columns.RESCUE`` if the table has it, else without it."""
         if not self._layout.rescues:
             return payloads[: self._layout.width]
         return payloads if len(payloads) > self._layout.width else [*payloads, pa.nulls(len(payloads[0]), pa.string())]
@@ -197,11 +207,11 @@ class RowBuilder:
             return self._build([self._decode_payload(row) for row in rows])
         try:
             arrays, refused = self._decode(PayloadSpans.of_list(payloads))
-        except MISFITS:  # which may be a value that is kept beside its column
+        except MISFITS:  # the slower builder may keep the value in ``columns.RESCUE``
             return self._build([self._decode_payload(row) for row in rows])
         if not refused:
             return arrays
-        # They do conform, but the decoder takes only what it is sure of: a member given twice it is not.
+        # These payloads conform, but the decoder refuses whatever is doubtful, such as an object with a name twice.
         rebuilt = self._build([self._decode_payload(rows[number]) for number in refused])
         if len(refused) == len(rows):
             return rebuilt
@@ -209,14 +219,14 @@ class RowBuilder:
         return [pa.concat_arrays([array, more]).take(order) for array, more in zip(arrays, rebuilt, strict=True)]
 
     def _decode_payload(self, row: AcceptedRow) -> JSON:
-        """Return the decoded payload. Rows that share a batch with decoded ones are decoded, too."""
+        """Return the decoded payload of ``row``. Decode it now if the row keeps only its bytes."""
         if row.payload is not None and self._schema is not None:
             return self._schema.decode(row.payload)
         return None if row.data is UNSET else row.data
 
     @cached_property
     def _keys(self) -> KeyDecoder:
-        """The decoder of keys, if they have a schema."""
+        """The decoder of keys. The definition must have a schema for keys."""
         assert self._layout.key is not None
         return KeyDecoder(self._definition, self._layout.key, self._layout.columns)
 
@@ -228,7 +238,7 @@ class RowBuilder:
 
     @cached_property
     def _build(self) -> Callable[[Sequence[Any]], list[pa.Array]]:
-        """The function from decoded payloads to their columns, if they have a schema."""
+        """The function from decoded payloads to their columns. The definition must have a schema."""
         shape = self._shape
         assert shape is not None
         assert self._schema is not None
@@ -238,12 +248,13 @@ class RowBuilder:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """The columns of a definition's table: of all of it, as they are held in memory, and how many are the payload's.
+    """The columns of a definition's table in memory.
 
-    ``shape`` is that of its payloads, ``None`` where it names no schema; ``key`` is that of the keys of records
-    in the same way. With ``rescues`` the table has ``columns.RESCUE``: its columns may not hold all of a payload.
-    ``built`` are the columns as decoders build them, with the names that the newest version of the schema alone gives
-    them. In ``columns`` they may have the names of earlier versions.
+    ``columns`` are all columns; ``width`` of them are the payload's. ``shape`` is the shape of payloads, ``None`` if
+    the definition names no schema. ``key`` is the shape of record keys, ``None`` if keys have no schema. With
+    ``rescues`` the table has ``columns.RESCUE``, because its other columns may not hold all of a payload. ``built``
+    are the columns as decoders build them, with the names that the newest version of the schema gives them. In
+    ``columns`` they may have the names of earlier versions.
     """
 
     shape: Shape | None
@@ -255,7 +266,7 @@ class Layout:
 
     @classmethod
     def of(cls, shape: Shape | None, *, rescues: bool, key: Shape | None = None) -> Layout:
-        """Return the layout for payloads of a shape, and for keys of the shape ``key``."""
+        """Return the layout for payloads of ``shape`` and keys of the shape ``key``. None: there is no schema."""
         held = columns.encode_constants(columns.build_landed(shape, rescue=rescues, key=key))
         width = len(columns.build_payload(shape))
         return cls(shape=shape, key=key, rescues=rescues, width=width, columns=held, built=held)
@@ -267,19 +278,19 @@ class Layout:
 
     @cached_property
     def paths(self) -> rescue.RescuedPaths:
-        """The counter of paths without columns."""
+        """The counter of paths whose values have no column."""
         assert self.shape is not None
         return rescue.RescuedPaths(self.shape)
 
 
 OPAQUE: Final = Layout.of(None, rescues=False)
-# Made once for a schema, which many tasks of a process share, and gone with it: of hundreds of columns they take longer
-# than the rows of a small batch.
+# Layouts by schema. The tasks of a process share them, because building a layout of hundreds of columns takes longer
+# than building the rows of a small batch. They are removed together with the schema.
 _layouts: Final[WeakKeyDictionary[Schema, dict[tuple[object, ...], Layout]]] = WeakKeyDictionary()
 
 
 def find_layout(definition: CompiledDefinition) -> Layout:
-    """Return the layout of a definition's table, by its policy."""
+    """Return the layout of a definition's table, which depends on its schemas and its policy."""
     schema, policy = definition.schema_use.schema, definition.policy
     if schema is None:
         return OPAQUE
@@ -290,8 +301,8 @@ def find_layout(definition: CompiledDefinition) -> Layout:
     own_layout = layouts[parts]
     if not own_layout.states_members:
         return own_layout
-    # Members may compete for a column name, as those do whose names differ in case alone. Each keeps the name that it
-    # had in the first version of the schema with this member.
+    # Members compete for a column name if their names differ only in case, for example. Each member keeps the column
+    # name that it had in the first version of the schema with this member.
     earlier = tuple(definition.schemas.earlier(definition.schema_use))
     if (parts, earlier) not in layouts:
         renamed = restore_first_names((columns.build_payload(version.shape()) for version in earlier), own_layout.built)
@@ -302,7 +313,7 @@ def find_layout(definition: CompiledDefinition) -> Layout:
 
 def _build_layout(schema: Schema, keys: Schema | None, typed: bool, keep: bool, tag: bool) -> Layout:
     shape, key = _find_shape(schema, typed), None if keys is None else _find_shape(keys, typed)
-    # Payloads that land against their schema may have members of no column even where it is closed.
+    # Payloads that land although they break their schema may have members without a column, even if it is closed.
     lossy = is_lossy(shape) or (tag and isinstance(schema, JsonValues) and rescue.plan(shape) != rescue.ALL)
     return Layout.of(shape, rescues=keep and lossy, key=key)
 
@@ -333,13 +344,13 @@ def _build_transport(rows: Sequence[AcceptedRow]) -> list[pa.Array]:
 
 
 def read_key(message: Message) -> bytes | None:
-    """Return the key of a Kafka record."""
+    """Return the key of a Kafka record, or None for a record without a key and for messages of other protocols."""
     key: bytes | None = message.sections.get("key") if message.protocol == arrays.KAFKA else None
     return key
 
 
 def find_address(message: Message) -> str | None:
-    """Return the address of a message: its HTTP path, topic, subject, or the address in its properties."""
+    """Return the address of a message: its HTTP path, topic, subject, or ``to`` in its properties. None without one."""
     properties = message.sections.get("properties")
     locations = [message.sections.get(section) for section in ("path", "topic", "topic_name", "subject")]
     locations += [properties.get("to")] if isinstance(properties, Mapping) else []
@@ -347,14 +358,14 @@ def find_address(message: Message) -> str | None:
 
 
 def build_violation_row(finding: Finding) -> dict[str, str]:
-    """Return a finding as its column holds it."""
-    # a hostile payload may have brought lone surrogates into it, which no column takes
+    """Return a finding as a value of the column of violations."""
+    # a hostile payload may have put lone surrogates into the finding, which no column accepts
     texts = {name: getattr(finding, name) for name in ("path", "rule", "message")}
     return {name: text.encode("utf-8", "replace").decode() for name, text in texts.items()}
 
 
 _TEXT_FORMATS = ("jsonschema/", "jsonstructure/")
-# From what a column has to what a payload has.
+# A function from a value of a column to the value in a payload.
 _Rebuild = Callable[[Any], JSON]
 
 
@@ -371,16 +382,16 @@ def has_json_payloads(schema: Schema) -> bool:
 
 
 def build_payload_reader(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
-    """Return a function from landed rows to their payloads, as ``Schema.validate`` takes them.
+    """Return a function from landed rows to their payloads, in the form that ``Schema.validate`` takes.
 
-    Made once for many rows, since finding out which column a member is in takes longer than reading it.
+    Call this once for many rows, because finding the column of each member takes longer than reading it.
     """
     held, shape = _build_held_reader(schema), schema.shape()
 
     def payload(row: Mapping[str, Any]) -> JSON:
         return rescue.restore(held(row), rescue.read(shape, row.get(_RESCUE)))
 
-    # Protobuf and XML Schema take the names of numbers for these themselves.
+    # Avro needs the numbers for names such as "NaN". Protobuf and XML Schema accept the names themselves.
     return (lambda row: schema.with_numbers(payload(row))) if isinstance(schema, AvroSchema) else payload
 
 
@@ -394,7 +405,7 @@ def _build_held_reader(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
 
 
 def read_opaque(row: Mapping[str, Any]) -> bytes | None:
-    """Return the payload of a landed row whose definition has no schema, as it was sent."""
+    """Return the payload of a landed row whose definition has no schema, as it was sent. None without a payload."""
     text, binary = row.get(columns.OPAQUE.names[0]), row.get(columns.OPAQUE.names[1])
     return text.encode() if isinstance(text, str) else binary
 
@@ -413,7 +424,10 @@ def _build_members(shape: Struct, names: Sequence[str], in_json: bool) -> _Rebui
 
 
 def _build_value(shape: Shape, in_json: bool) -> _Rebuild:
-    """Return the function for a column of the shape's own type. Values of older tables stay as they are."""
+    """Return the function from values of a column to payload values of ``shape``.
+
+    Values of another type, which columns of older tables have, are only converted to JSON.
+    """
     kind, rebuild = _find_conversion(shape, in_json)
 
     def build(value: Any) -> JSON:
@@ -425,7 +439,7 @@ def _build_value(shape: Shape, in_json: bool) -> _Rebuild:
 
 
 def _find_conversion(shape: Shape, in_json: bool) -> tuple[type, _Rebuild]:
-    """Return the type of the column's values, and their conversion."""
+    """Return the Python type of the values of a column for ``shape``, and the function that converts them."""
     match shape:
         case Anything():
             return object, _parse_value
@@ -459,14 +473,14 @@ def _keep_value(value: Any) -> JSON:
 
 
 def _convert_older(value: Any) -> JSON:
-    """Return a value of an older table, as JSON has it."""
+    """Return a value from an older table, whose columns had other types, as a JSON value."""
     if isinstance(value, dict):
         return {name: _convert_older(member) for name, member in value.items()}
     return [_convert_older(member) for member in value] if isinstance(value, (list, tuple)) else _convert_to_json(value)
 
 
 def _parse_value(text: Any) -> JSON:
-    """Return JSON from its column. The column of an older table may have had a narrower type."""
+    """Parse a value of a column of JSON text. Values from a narrower column of an older table stay as they are."""
     try:
         return parse_json(text, exact=True) if isinstance(text, str) else text
     except JSONError:
@@ -474,7 +488,7 @@ def _parse_value(text: Any) -> JSON:
 
 
 def _convert_to_json(value: Any) -> Any:
-    """Return a value as JSON has it."""
+    """Return a value of a column as a JSON value: times become text, decimals become numbers."""
     if isinstance(value, datetime):
         return format_timestamp(value)
     if isinstance(value, (date, time)):

@@ -1,8 +1,8 @@
-"""The files of one task: a Parquet file per table, in bounded memory whatever the mix of messages.
+"""Write the rows of one task to staged Parquet files, one or more per table, in bounded memory for any mix of messages.
 
-Rows are held until a table has a row group's worth, or all tables together hold too much: then the fullest are written
-until there is a little room again, for the longer the others wait, the fuller they get. So a stream of one type and a
-stream of thousands both land in few, well-filled row groups.
+Rows are held until a table has enough for a row group, or until all tables together hold too much. Then only the
+fullest tables are written, until a little memory is free: the longer the other tables wait, the fuller they get. So
+a stream of one type and a stream of thousands of types both land in few, well-filled row groups.
 """
 
 from __future__ import annotations
@@ -29,38 +29,39 @@ from signalbook.pipeline.tables.table_names import TableName
 
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
 HELD_BYTES: Final = 192 * 1024 * 1024
-# Rows may be slices of larger arrays and keep those in memory; so many of them are copied together.
+# The number of held batches that are copied into one, because rows may be slices that keep larger arrays in memory.
 _FRAGMENTS: Final = 16
 # Each writer has a file open; systems commonly allow a process 1,024.
 _OPEN_FILES: Final = 200
-# Files that are written at the same time once all rows are there.
+# The number of files that are written at the same time after the last row has arrived.
 _WRITERS: Final = min(4, os.cpu_count() or 1)
-# As many where each waits for a store.
+# The same number if the files are written to an object store, for which each waits.
 _UPLOADS: Final = 16
-# Where Arrow looks for the schema that a file was written with.
+# The key in a file's metadata under which Arrow looks for the schema that the file was written with.
 _SCHEMA: Final = b"ARROW:schema"
-# Rows that are read at a time.
+# The number of rows that are read at a time.
 _PORTION: Final = 1024
-# What is written when all tables hold too much.
+# The share of ``HELD_BYTES`` that is freed when all tables together hold too much.
 _RELIEF: Final = 1 / 8
-# zstd makes a workspace for each column of a row group, which takes longer than to compress less than this.
+# Bytes per column of a row group below which Snappy is used: zstd makes a workspace for each column, which takes longer
+# than compressing so few bytes.
 _THIN: Final = 8 * 1024
 _SMALL: Final[Mapping[str, Any]] = {"compression": "snappy"}
 _USUAL: Final[Mapping[str, Any]] = {"compression": "zstd", "compression_level": 1}
-# Values from which it is worth a look whether an integer comes again, and how often it has to, on average: fewer are
-# written sooner as they are.
+# A column of integers gets a dictionary only if it has this many values, and if each recurs this often on average.
+# Other columns are written faster without a dictionary.
 _MANY: Final = 1000
 _AGAIN: Final = 8
 _INTEGERS: Final = (pa.int64(), pa.int32())
-# Of a huge value what compresses to no less than this share is not compressed, by its first bytes.
+# A huge value is compressed only if its first ``_SAMPLE`` bytes compress to less than this share.
 _WORTHWHILE: Final = 1 / 2
 _SAMPLE: Final = 1024 * 1024
 
 
 def open_file(output: Output, schema: pa.Schema, settings: Mapping[str, Any] = _USUAL) -> pq.ParquetWriter:
-    """A data file as all tables have them, open for row groups. It is to be closed before the output is finished.
+    """Open a data file of a table, and return the writer of row groups. Close it before ``output`` is finished.
 
-    For its readers no column is a dictionary by type.
+    ``settings`` are options of ``pq.ParquetWriter``. Readers see no dictionary types, even if ``schema`` has some.
     """
     settings = {"use_dictionary": list(columns.REPETITIVE), **settings}
     writer = pq.ParquetWriter(output.sink, schema, store_schema=False, **settings)
@@ -69,7 +70,7 @@ def open_file(output: Output, schema: pa.Schema, settings: Mapping[str, Any] = _
 
 
 def open_rows(place: Place) -> pq.ParquetFile:
-    """A data file to be read, a row group at once: older Arrow makes a request for each column unless asked to."""
+    """Open a data file for reading a row group at once. Without ``pre_buffer``, older Arrow requests each column."""
     return pq.ParquetFile(place.open_for_arrow(), pre_buffer=True)
 
 
@@ -78,13 +79,14 @@ def read_rows(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the rows of a data file in portions, each with the number of its first row.
 
-    Raises ``PipelineError``, which calls the file ``description``, for one that cannot be read.
+    ``names`` are the columns to read; ``None`` means all. Raises ``PipelineError`` if the file cannot be read; its text
+    calls the file ``description``.
     """
     first = 0
     try:
         with open_rows(place_of(place)) as file:
             column_names = None if names is None else sorted(set(names) & set(file.schema_arrow.names))
-            # no portion spans row groups: those are bounded in bytes, so that portions of huge messages are, too
+            # No portion spans row groups, which are bounded in bytes. So portions of huge messages are bounded, too.
             for group in range(file.num_row_groups):
                 for rows in file.iter_batches(_PORTION, row_groups=[group], columns=column_names):
                     yield first, rows
@@ -96,8 +98,8 @@ def read_rows(
 def rename_file(output: Place, file: DataFile, schema: pa.Schema) -> DataFile:
     """Replace a staged file by one with the columns of ``schema``, and return the new file. Raises ``OSError``.
 
-    ``schema`` is what ``rename_columns`` made of the columns of the file. The batch must not be in the journal yet. If
-    a run is killed here, its batch was never begun, and the next run sweeps both files.
+    ``schema`` is the result of ``rename_columns`` for the columns of the file. The batch must not be in the journal
+    yet: if a run is killed here, its batch was never begun, and the next run deletes both files.
     """
     staged = f"{file.staged.removesuffix('.parquet')}-named.parquet"
     with open_rows(output / file.staged) as source, (output / staged).open_output() as target, ExitStack() as stack:
@@ -113,7 +115,7 @@ def rename_file(output: Place, file: DataFile, schema: pa.Schema) -> DataFile:
 
 
 def _choose_settings(rows: pa.Table, size: int) -> Mapping[str, Any]:
-    """Return the Parquet settings of a file with these first rows, of about ``size`` bytes."""
+    """Return the Parquet settings for a file whose first ``rows`` have about ``size`` bytes."""
     if _is_huge(rows):
         return _build_huge_settings(rows)
     if size < _THIN * rows.num_columns:  # as in small batches of wide tables, whose columns take long to count
@@ -126,10 +128,10 @@ def _choose_settings(rows: pa.Table, size: int) -> Mapping[str, Any]:
 
 
 def _find_repeated(rows: pa.Table, numbers: Iterable[int]) -> Iterator[str]:
-    """Yield the Parquet paths of integers in these columns that have few distinct values, judged by their range.
+    """Yield the Parquet paths of integers that have few distinct values, judged by their range in the longest chunk.
 
-    A dictionary is written in half the time that it takes to compress eight bytes for each, and all readers know it,
-    which cannot be said of delta encodings: some of Iceberg refuse them. The longest chunk stands for all.
+    ``numbers`` are the positions of the columns to check. Writing a dictionary takes half the time of compressing eight
+    bytes for each value. All readers support dictionaries, but some readers of Iceberg reject delta encodings.
     """
     for number in numbers:
         longest = max(rows.column(number).chunks, key=len)
@@ -139,7 +141,7 @@ def _find_repeated(rows: pa.Table, numbers: Iterable[int]) -> Iterator[str]:
 
 
 def _iterate_integers(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """Yield the integer columns of a file that an array becomes, by their paths."""
+    """Yield the integer columns of the Parquet file that ``array`` becomes, each with its path, below ``path``."""
     kind = array.type
     if pa.types.is_struct(kind):
         for number in range(kind.num_fields):
@@ -157,7 +159,7 @@ def _has_repeats(integers: pa.Array) -> bool:
     if count < _MANY:
         return False
     ends = pc.min_max(integers).as_py()
-    # one and the same value compresses to next to nothing
+    # a column with a single value is excluded, because it compresses to almost nothing anyway
     return bool(0 < ends["max"] - ends["min"] <= count // _AGAIN)
 
 
@@ -166,10 +168,10 @@ def _is_huge(rows: pa.Table | pa.RecordBatch) -> bool:
 
 
 def _build_huge_settings(rows: pa.Table) -> dict[str, Any]:
-    """Return the settings for one huge row: Parquet then makes two copies, and the compressed page twice.
+    """Return the settings for one huge row, with which Parquet makes two copies of it and two of the compressed page.
 
-    With the usual settings it makes seven: four are the bounds of page and column, one is of pages of the first
-    version, which are compressed as a whole.
+    With the usual settings, Parquet makes seven copies. Four of them are the bounds of pages and columns. One is
+    due to pages of the first version, which are compressed as a whole.
     """
     buffers = [buffer for column in rows.columns for chunk in column.chunks for buffer in chunk.buffers() if buffer]
     sample = max(buffers, key=len)[:_SAMPLE]
@@ -180,7 +182,7 @@ def _build_huge_settings(rows: pa.Table) -> dict[str, Any]:
 
 
 def _list_leaves(type: pa.DataType) -> list[pa.DataType]:
-    """Return the types of the columns of a file that a column of rows becomes."""
+    """Return the types of the Parquet columns that a column of ``type`` becomes."""
     fields = type.num_fields
     return [leaf for number in range(fields) for leaf in _list_leaves(type.field(number).type)] if fields else [type]
 
@@ -190,7 +192,7 @@ class _Table:
     name: TableName
     held: list[pa.RecordBatch] = field(default_factory=list)
     held_bytes: int = 0
-    # to weigh a batch takes longer than to make it, so most are taken to weigh what those before did
+    # measuring a batch takes longer than making it, so most are assumed to have the row size of earlier batches
     row_bytes: float = 0.0
     rows: int = 0
     file: str = ""
@@ -199,9 +201,9 @@ class _Table:
 
 
 class StagedFiles:
-    """Takes the rows of one task and writes them to files in ``folder``, which is ``staged`` below the output.
+    """A writer of the rows of one task to files in ``folder``, whose path below the output folder is ``staged``.
 
-    ``prefix`` begins the names of all files; it must be the task's own.
+    The names of all files begin with ``prefix``, which no other task may use.
     """
 
     def __init__(self, folder: Where, *, staged: str, prefix: str) -> None:
@@ -220,10 +222,10 @@ class StagedFiles:
         self.settle()
         table = self._tables.get(name) or self._tables.setdefault(name, _Table(name=name))
         if _is_huge(rows):
-            self._complete(table)  # a huge row has a file of its own
+            self._complete(table)  # so that a huge row has a separate file
         if not table.held or len(rows) == 1:
-            # Weighed once in so many batches: what ``nbytes`` walks through is every buffer of every column. One row
-            # alone may be a huge one.
+            # Only some batches are measured, because ``nbytes`` visits every buffer of every column. A single row is
+            # always measured, because it may be huge.
             table.row_bytes = rows.nbytes / len(rows)
         table.held.append(rows)
         size = int(table.row_bytes * len(rows))
@@ -237,27 +239,27 @@ class StagedFiles:
             self._write_largest()
 
     def settle(self) -> None:
-        """Write the row group that is full, if there is one. Raises ``OSError``.
+        """Write the row group that ``add`` has filled, if there is one. Raises ``OSError``.
 
-        It is not written by ``add``, whose caller still has what the rows were made of: of a huge row both at once,
-        and what Parquet makes of it, are several times its size.
+        ``add`` does not write it, because its caller still holds the values that the rows were made of. For a huge row,
+        these values, the row and the copies that Parquet makes would be in memory together.
         """
         if self._due is not None:
             due, self._due = self._due, None
             (self._complete if due.row_bytes >= ROW_GROUP_BYTES else self._write)(due)
 
     def finish(self) -> tuple[DataFile, ...]:
-        """Write what is held, close all files and return what they are. Raises ``OSError``."""
+        """Write all held rows, close all files and return their descriptions. Raises ``OSError``."""
         for table in list(self._open.values()):
             self._complete(table)
-        # A small batch of many tables is little more than its files. Arrow writes them outside of the interpreter's
-        # lock, so that a processor without a task of its own takes some.
+        # A small batch of many tables takes most of its time for files. Arrow writes them without the interpreter's
+        # lock, so that idle processors can help.
         with ThreadPoolExecutor(_WRITERS if self._folder.folder is not None else _UPLOADS) as pool:
             list(pool.map(self._complete, [table for table in self._tables.values() if table.held]))
         return tuple(self._files)
 
     def abandon(self) -> None:
-        """Close all files as they are; they will not be used."""
+        """Close all files without finishing them, because a task failed. They are not used."""
         for table in self._open.values():
             if table.writer is not None and table.output is not None:
                 with suppress(OSError):
@@ -265,7 +267,7 @@ class StagedFiles:
                 table.output.abandon()
 
     def _complete(self, table: _Table) -> None:
-        """Write what a table holds and close its file."""
+        """Write the held rows of a table and close its file."""
         self._write(table)
         self._close(table)
 
@@ -277,14 +279,14 @@ class StagedFiles:
         table.held_bytes = size
 
     def _write_largest(self) -> None:
-        # The fullest first: they make the best row groups, and a few of them are room enough for a while.
+        # The fullest first: they make the best row groups, and writing a few of them frees enough memory for a while.
         for table in sorted(self._tables.values(), key=lambda table: table.held_bytes, reverse=True):
             if self._held < HELD_BYTES * (1 - _RELIEF):
                 break
             self._write(table)
 
     def _write(self, table: _Table) -> None:
-        """Write one row group of all rows of a table."""
+        """Write all held rows of a table as one row group."""
         if not table.held:
             return
         rows = pa.Table.from_batches(table.held)

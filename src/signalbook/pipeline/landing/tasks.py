@@ -1,8 +1,8 @@
-"""A batch as tasks: what the driver plans and collects (``BatchAttempt``), and what a worker does (``Task``).
+"""Process a batch as tasks: the driver plans them and collects results (``BatchAttempt``), workers run them (``Task``).
 
-Of files a runner ships the number of the task and nothing else, and the task reads its splits itself; from brokers and
-tables Spark brings the messages, as Arrow. Definitions and plan lie in the run's staging folder, and each worker
-process compiles those definitions once that occur.
+For files, a runner ships only the number of a task, and the task reads its splits itself. For brokers and tables, Spark
+passes the messages to the task as Arrow batches. Definitions and plan are files in the run's staging folder. Each
+worker process compiles a definition once, when it occurs.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ if TYPE_CHECKING:
 PLAN: Final = "plan.json"
 SNAPSHOT: Final = "snapshot.json"
 PROGRESS: Final = "progress"
-# What every task over records answers, one row for each.
+# The columns, as Spark declares them, of the results of tasks over records: one row for each task.
 RESULT: Final = "result binary"
-# Seconds between two notes of a task's progress, and between two looks of the driver at all of them.
+# Seconds between two writes of a task's progress, and between two reads of all progress by the driver.
 _EVERY: Final = 0.5
 _LOOK: Final = 0.3
-# The same where each is a request to a store.
+# The same if each write or read is a request to an object store.
 _EVERY_REQUEST: Final = 10.0
 _LOOK_REQUEST: Final = 5.0
 _NAME: Final = 100
-# What follows is about the query, and not about its failure.
+# The line in an error of Spark after which the text describes the query, not its failure.
 _QUERY: Final = "=== Streaming Query ==="
 _FAULT: Final = re.compile(r"(?:: |Caused by: )?([\w.]*(?:Error|Exception)\b.*)")
 _FILE: Final = re.compile(r"while reading file (\S+?)\.?\s")
@@ -71,7 +71,10 @@ _FILE: Final = re.compile(r"while reading file (\S+?)\.?\s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPlan:
-    """The plan for every task of a run. ``staged`` is the run's folder below the output folder."""
+    """The plan that all tasks of a run share.
+
+    ``tasks`` are the splits of each task, ``staged`` is the path of the run's folder below the output folder.
+    """
 
     source: str
     tasks: tuple[tuple[Split, ...], ...]
@@ -88,8 +91,8 @@ class TaskPlan:
 class Manifest:
     """The result of one task.
 
-    Of a replay, ``replaced`` are paths of the files of dead letters that its own files replace, ``replayed`` and
-    ``changed`` the numbers of dead letters that were processed again and that have another reason now.
+    In a replay, ``replaced`` are the paths of the files of dead letters that the task's own files replace. ``replayed``
+    is the number of dead letters that were processed again, ``changed`` the number that now have another reason.
     """
 
     files: tuple[DataFile, ...]
@@ -101,7 +104,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskProgress:
-    """The progress of a task: ``bytes`` of its input are done."""
+    """The progress of a task. ``bytes`` of its input are done; the other numbers count messages."""
 
     bytes: int
     read: int
@@ -110,14 +113,17 @@ class TaskProgress:
 
 
 def process_files(folder: Where, numbers: Iterable[int], storage: Storage | None = None) -> Iterator[bytes]:
-    """Run the tasks over files with these numbers. Yield one manifest as JSON for each."""
+    """Run the tasks over files with these ``numbers``, whose plan is in ``folder``. Yield each manifest as JSON.
+
+    ``storage`` says how object stores are reached; ``None`` means the default settings.
+    """
     task = Task.of(folder)
     source = base.find_file_source(task.plan.source)
 
     def work(number: int) -> bytes:
         limit, stop = task.plan.max_message_bytes, task.plan.stop_at_damage
         splits = (replace(split, limit=limit, storage=storage or Storage()) for split in task.plan.tasks[number])
-        # no loop, which would keep its batch until the next
+        # not a loop, because its variable would keep a batch in memory until the next one is read
         messages = chain.from_iterable(base.read_split(source, split, stop=stop) for split in splits)
         return encode_manifest(partial(task.process, number, source, messages))
 
@@ -125,37 +131,40 @@ def process_files(folder: Where, numbers: Iterable[int], storage: Storage | None
 
 
 def process_records(folder: Where, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function for ``mapInArrow`` over records: rows of ``RECORD_COLUMNS`` in, one manifest as JSON out."""
+    """Process rows of ``RECORD_COLUMNS`` as one task, whose plan is in ``folder``. Yield its manifest as JSON.
+
+    This is the function for ``mapInArrow``.
+    """
     task = Task.of(folder)
     yield from task.process_records(base.find_source(task.plan.source), batches)
 
 
 def encode_manifest(work: Callable[[], Manifest]) -> bytes:
-    """Return the manifest of a task, once it is done, as JSON."""
+    """Run a task by calling ``work``, with garbage collection paused, and return its manifest as JSON."""
     with pause_collection():
         return msgspec.json.encode(work())
 
 
 def read_manifest(text: bytes) -> Manifest:
-    """The manifest that a task wrote as ``text``."""
+    """Parse the manifest that ``encode_manifest`` returned as ``text``."""
     return decode(text, Manifest)
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The common part of a run's tasks."""
+    """A worker's view of a run: its staging folder, and the plan that all tasks share."""
 
     staging: Place
     plan: TaskPlan
 
     @classmethod
     def of(cls, folder: Where) -> Task:
-        """Return the tasks whose plan is in a staging folder."""
+        """Read the plan in the staging folder ``folder``."""
         staging = place_of(folder)
         return cls(staging, msgspec.json.decode((staging / PLAN).read(), type=TaskPlan))
 
     def process(self, number: int, source: Source, messages: Iterable[MessageBatch]) -> Manifest:
-        """Process ``messages``, the input of task ``number``."""
+        """Process ``messages``, the input of task ``number``, and return the manifest of the task."""
         with self.stage_files(number) as staged:
             processing = Processing(self.load_contract(), source, staged, self.bookkeeping)
             progress = self.build_progress_writer(number, processing.tally)
@@ -168,19 +177,23 @@ class Task:
             return Manifest(files=staged.finish(), tally=processing.tally)
 
     def process_records(self, source: Source, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Process rows of ``RECORD_COLUMNS``. Yield one manifest as JSON."""
+        """Process rows of ``RECORD_COLUMNS``. Yield one Arrow batch, whose only value is the manifest as JSON."""
         stop = self.plan.stop_at_damage
         messages = (batch for records in batches for batch in base.read_record_batches(records, stop=stop))
         context = _find_spark_task()
         number = 0 if context is None else context.partitionId()
-        # One manifest for the partition: Spark hands it over as many Arrow batches, which share files and row groups.
+        # One manifest for the partition: Spark passes it as many Arrow batches, whose rows share files and row groups.
         manifest = encode_manifest(partial(self.process, number, source, messages))
         yield pa.RecordBatch.from_pydict({"result": pa.array([manifest], pa.binary())})
 
     @contextmanager
     def stage_files(self, number: int) -> Iterator[StagedFiles]:
-        """Yield the files for the rows of task ``number``. They are closed unfinished if something fails."""
-        # Spark may run a task twice, even at once: each attempt has files of its own, and the manifest says which count
+        """Yield the writer of the files for the rows of task ``number``. If something fails, its files are discarded.
+
+        Raises ``PipelineError`` for an ``OSError`` in the context, such as a full disk.
+        """
+        # Spark may run a task twice, even at the same time. Each attempt has its own files, and only the files in the
+        # manifest are used.
         context = _find_spark_task()
         attempt = 0 if context is None else context.attemptNumber()
         prefix = f"{self.plan.staged.rpartition('/')[2]}-{number:05d}-{attempt}"
@@ -196,11 +209,11 @@ class Task:
 
     @property
     def bookkeeping(self) -> Bookkeeping:
-        """The data of the run in every row."""
+        """The data about the run that every row repeats."""
         return Bookkeeping(fingerprint=self.plan.fingerprint, batch=self.plan.batch, landed_at=self.plan.landed_at)
 
     def load_contract(self) -> Contract:
-        """Return the compiled definitions. Raises ``PipelineError`` if the worker does not see them."""
+        """Return the compiled definitions. Raises ``PipelineError`` if the worker cannot read their file."""
         return compile_cached(self.plan.fingerprint, self.plan.policy, self._snapshot)
 
     def _snapshot(self) -> Snapshot:
@@ -212,18 +225,18 @@ class Task:
             ) from error
 
     def build_progress_writer(self, number: int, tally: Tally) -> ProgressWriter:
-        """Return the writer that notes for the driver how far task ``number`` is."""
+        """Return the writer of the progress file of task ``number``, whose counts are in ``tally``."""
         return ProgressWriter(self.staging / PROGRESS / f"{number}.json", tally)
 
 
 def _find_spark_task() -> TaskContext | None:
-    """Return Spark's context of this task, or None outside of Spark's workers, which have imported it."""
+    """Return Spark's context of the running task, or None outside of Spark's workers, which have imported PySpark."""
     spark = sys.modules.get("pyspark")
     return None if spark is None else spark.TaskContext.get()
 
 
 class ProgressWriter:
-    """Writes down how far a task is, now and then, for the driver to show."""
+    """A writer of the progress file of one task, which the driver reads. It writes at most once per interval."""
 
     def __init__(self, place: Place, tally: Tally) -> None:
         self._place = place
@@ -233,7 +246,7 @@ class ProgressWriter:
         self._next = time.monotonic() + self._every
 
     def advance(self, count: int) -> None:
-        """Count ``count`` more bytes as done."""
+        """Count ``count`` more bytes as done, and write the file if the interval is over."""
         self._bytes += count
         if time.monotonic() < self._next:
             return
@@ -249,9 +262,9 @@ class ProgressWriter:
 class Intake:
     """The input of a batch, read by the source called ``source``.
 
-    It consists either of the splits of files for each task, or of ``records``, rows of ``RECORD_COLUMNS`` that Spark
-    reads, with a task for each partition. ``salvage`` reads the undamaged part of these if Spark fails at a damaged
-    file. ``origin`` distinguishes this input from another; ``storage`` is how files in stores are reached.
+    For files, ``tasks`` has the splits of each task. Otherwise ``records`` is a DataFrame with rows of
+    ``RECORD_COLUMNS``, and each partition is a task. If Spark fails at a damaged file, ``salvage`` returns a DataFrame
+    of the undamaged rows. ``origin`` distinguishes this input from others; ``storage`` says how stores are reached.
     """
 
     source: str
@@ -263,19 +276,19 @@ class Intake:
 
     @property
     def size(self) -> int:
-        """Bytes to read, 0 where nobody knows before they are read."""
+        """The number of bytes to read, 0 if it is not known before reading."""
         return sum(split.size for task in self.tasks for split in task)
 
     def run_tasks(self, runner: Runner, folder: Place) -> list[bytes]:
-        """Return the manifest of each task, which finds the plan in ``folder``, as JSON. Raises like ``Runner.run``."""
+        """Run all tasks, whose plan is in ``folder``. Return each manifest as JSON. Raises like ``Runner.run``."""
         if self.records is not None:
             return record_tasks(self.records, partial(process_records, folder))
         return runner.run(len(self.tasks), partial(process_files, folder, storage=self.storage), self.size)
 
     def complete_entry(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:  # noqa: ARG002
-        """Return the batch with what these manifests state beyond files and counts.
+        """Return ``batch`` with data from ``manifests`` other than files and counts. For files there is no such data.
 
-        Raises ``PipelineError`` where none of the files can be read: then it is no matter of a file.
+        Raises ``PipelineError`` if no file can be read, because the cause is then not a single damaged file.
         """
         unread = [violation for violation in batch.tally.violations.found.values() if violation.rule == base.UNREADABLE]
         splits = sum(map(len, self.tasks))
@@ -286,13 +299,13 @@ class Intake:
 
 
 def settle_columns(policy: Policy, journal: Journal) -> Policy:
-    """Return ``policy`` with the kind of columns that the tables have already, if it does not choose one."""
+    """Return ``policy`` with a kind of columns instead of ``auto``: the kind of existing tables, or else ``typed``."""
     return policy if policy.columns != "auto" else replace(policy, columns=journal.find_column_kinds() or "typed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchAttempt:
-    """An attempt to process a batch, in a staging folder of its own."""
+    """An attempt to process a batch. Each attempt has its own staging folder."""
 
     journal: Journal
     batch_id: str
@@ -308,7 +321,10 @@ class BatchAttempt:
     stop_at_damage: bool = False
 
     def process(self, runner: Runner, show: ShowProgress) -> JournalEntry:
-        """Run every task, and hold the counts to the files. Raises ``PipelineError``."""
+        """Run every task, check its counts against its files, and return the entry for the journal.
+
+        If Spark fails at a damaged file, the undamaged records are processed if possible. Raises ``PipelineError``.
+        """
         salvage = self.intake.salvage
         try:
             return self._process(runner, show)
@@ -317,9 +333,9 @@ class BatchAttempt:
                 raise
             try:
                 records = salvage()
-            except PipelineError:  # where only Spark reads
+            except PipelineError:  # only Spark can read this input
                 raise error from None
-        # In a folder of its own: tasks of the first try may still be writing to theirs.
+        # The second attempt has a new folder, because tasks of the first may still be writing to the old one.
         return replace(self, intake=replace(self.intake, records=records, salvage=None)).process(runner, show)
 
     def _process(self, runner: Runner, show: ShowProgress) -> JournalEntry:
@@ -356,12 +372,12 @@ class BatchAttempt:
         return batch
 
     def _stage(self, policy: Policy) -> Place:
-        # a folder of its own: workers of a run that died may still be writing to another of the same batch
+        # a new folder, because workers of a run that died may still be writing to an older folder of the same batch
         name = f"{escape(self.batch_id)[:_NAME]}-{secrets.token_hex(4)}"
         folder = self.journal.make_staging(name)
         (folder / PROGRESS).make()
-        # In files beside the staged ones, not in the tasks' closures: Spark would ship megabytes of definitions with
-        # each task.
+        # Definitions and plan are files next to the staged ones. In the closures of tasks, Spark would ship megabytes
+        # of definitions with each task.
         (folder / SNAPSHOT).write(self.snapshot.to_json())
         plan = TaskPlan(
             source=self.intake.source,
@@ -381,7 +397,7 @@ class BatchAttempt:
 def record_tasks(
     records: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 ) -> list[bytes]:
-    """Return the results of ``work`` for each partition of ``records``, as rows of ``RESULT``.
+    """Return the result of ``work`` for each partition of ``records``. ``work`` must yield rows of ``RESULT``.
 
     Raises Spark's errors.
     """
@@ -390,7 +406,10 @@ def record_tasks(
 
 @contextmanager
 def task_failures(output: object) -> Iterator[None]:
-    """Raise ``PipelineError`` in the words of a task that failed."""
+    """Turn errors of Spark in the context into ``PipelineError`` with the message of the task that failed.
+
+    ``output`` is the output folder, which the message names if its disk is full.
+    """
     try:
         yield
     except Exception as error:
@@ -400,7 +419,11 @@ def task_failures(output: object) -> Iterator[None]:
 
 
 def explain_failure(text: str, output: object, summary: str = "a Spark task failed, nothing was committed") -> str:
-    """Return the error of a failed Spark job in one line: a worker's own words, or ``summary`` and Spark's."""
+    """Return a message of one line for the error ``text`` of a failed Spark job.
+
+    The message is a worker's own error if there is one, else ``summary`` with Spark's error. ``output`` is the output
+    folder, which the message names if its disk is full.
+    """
     worker_words = find_worker_error(text)
     if worker_words:
         return worker_words
@@ -415,7 +438,7 @@ def explain_failure(text: str, output: object, summary: str = "a Spark task fail
 
 @contextmanager
 def _watch_progress(folder: Place, total: int, show: ShowProgress) -> Iterator[None]:
-    """Show how far the tasks are, several times a second, from their notes."""
+    """Show how far the tasks are, at short intervals, from their progress files. ``total`` is the input in bytes."""
     over = threading.Event()
 
     def watch() -> None:
@@ -423,7 +446,7 @@ def _watch_progress(folder: Place, total: int, show: ShowProgress) -> Iterator[N
             with suppress(OSError):
                 show(_read_progress(folder, total))
 
-    # A thread, since collecting the results blocks this one in Java until the last task is done.
+    # A separate thread, because collecting results blocks this one in Java until the last task is done.
     watcher = threading.Thread(target=watch, daemon=True)
     show(Progress(stage="processing", total=total))
     watcher.start()

@@ -1,10 +1,10 @@
-"""Where the pipeline reads and writes: folders of a file system, HDFS and object stores, by one set of methods.
+"""The places where the pipeline reads and writes: file systems, HDFS and object stores, with one interface.
 
     lake = place_of("s3://bucket/lake")
     (lake / "batches" / "b1.json").create(content)
 
-``base.py`` says what a place can do, ``local.py``, ``hdfs.py`` and ``stores.py`` do it, ``settings.py`` has the
-credentials.
+``base.py`` has the interface, ``local.py``, ``hdfs.py`` and ``stores.py`` implement it. ``settings.py`` has settings
+and credentials.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ __all__ = [
 ]
 
 Where = str | Path | Place
-"""What names a place: a URL or a path, as text or not, or the place itself."""
+"""The type of arguments for places: a URL or path as text, a ``Path``, or a ``Place``."""
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(/{0,2})")
 _FILE: Final = "file"
-# Schemes that Spark knows and we do not read or write: what else there is to say to them.
+# Schemes that Spark supports, but this package does not, each with advice for users.
 _MOUNTED: Final = {
     "dbfs": "on Databricks give the mounted path, /dbfs/..., or a volume's, /Volumes/...",
     "webhdfs": "write hdfs://HOST:PORT/... with the port of the NameNode's RPC, often 8020",
 }
-# Those that no folder's name begins with, even if a slash is lost.
+# Schemes for which ``SCHEME:/...`` is taken for a URL that lacks a slash, not for a path.
 _KNOWN: Final = {SCHEME, *SCHEMES, "http", "https"}
 _OTHERS: Final = "give a path, such as that of a mounted bucket, or a URL of: "
 
 
 def place_of(where: Where, storage: Storage | None = None) -> Place:
-    """Return the place of a path, a URL or a place; ``storage`` has the settings for stores.
+    """Return the place that ``where`` names. ``storage`` has the settings for stores.
 
-    Nothing is looked for yet. Raises ``PipelineError`` for text that is no path, and for a URL that is not supported
-    or not whole.
+    The place need not exist, and no request is made. Raises ``PipelineError`` for text that is not a path, and for
+    unsupported or incomplete URLs.
     """
     if isinstance(where, Place):
         return where
@@ -88,7 +88,7 @@ def _parse_file_url(url: str) -> Path:
 
 
 def _refuse_url(path: Path) -> None:
-    """Raise for a ``Path`` that was made of a URL: ``s3://bucket/lake`` would be a folder named ``s3:``."""
+    """Raise ``PipelineError`` if ``path`` was made from a URL: ``s3://bucket/lake`` would be a folder ``s3:``."""
     for number, part in enumerate(path.parts):
         scheme = part[:-1].lower()
         if part.endswith(":") and scheme in {*_KNOWN, *_MOUNTED, _FILE}:

@@ -1,4 +1,4 @@
-"""What a place can do: a folder, file, prefix or object, whichever of those is there."""
+"""The interface of places: a place is a file or folder, or an object or prefix in a store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Final, Self, TypeVar
 from signalbook.pipeline.places.settings import Storage
 
 TOGETHER: Final = 16
-"""Requests to a store that are made at once."""
+"""The number of concurrent requests to a store."""
 
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
@@ -26,7 +26,7 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A file or object as it is listed: its path below what was listed, bytes, and nanoseconds since 1970."""
+    """A listed file or object: path relative to the listed place, bytes, and modification in nanoseconds since 1970."""
 
     path: str
     size: int
@@ -34,9 +34,9 @@ class Stored:
 
 
 class Output(ABC):
-    """Something that is being written; ``sink`` is what Arrow writes to, a path or an open file.
+    """A file or object that is being written. ``sink`` is the path or open file that Arrow writes to.
 
-    A block that fails abandons it.
+    As a context manager it abandons the output if the block fails.
     """
 
     sink: Any
@@ -46,60 +46,61 @@ class Output(ABC):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        """Give up if the block failed."""
+        """Abandon the output if the block failed."""
         if kind is not None:
             self.abandon()
 
     @abstractmethod
     def finish(self) -> int:
-        """Publish the output at its place, and return its size in bytes. Raises ``OSError``."""
+        """Make the content visible at its place, and return its size in bytes. Raises ``OSError``."""
 
     @abstractmethod
     def abandon(self) -> None:
-        """Give up the output: it will not be used."""
+        """Discard the output."""
 
 
 class Place(ABC):
-    """A place. All methods raise ``OSError``: ``FileNotFoundError`` if there is nothing, or with the reason in words.
+    """A file or folder, or an object or prefix in a store.
 
-    Writing is atomic: readers see the old or the new content, never a part.
+    All methods raise ``OSError`` with a reason in words, or ``FileNotFoundError`` if nothing exists at the place.
+    Writes are atomic: readers see either the old or the new content, never a part.
     """
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """The last part of its path."""
+        """The last part of the path."""
 
     @property
     @abstractmethod
     def parent(self) -> Place:
-        """The place above it."""
+        """The parent folder of the place."""
 
     @property
     @abstractmethod
     def folder(self) -> Path | None:
-        """The path, if it is on one of this machine's file systems."""
+        """The path if the place is in a file system of this machine, otherwise None."""
 
     @property
     @abstractmethod
     def storage(self) -> Storage:
-        """The settings of its store."""
+        """The settings of the store of the place."""
 
     @abstractmethod
     def __truediv__(self, path: str) -> Place:
-        """The place ``path`` below it."""
+        """Return the place ``path`` below this place."""
 
     @abstractmethod
     def __str__(self) -> str:
-        """Return the path or URL for other programs."""
+        """Return the path or URL of the place, which other programs can use."""
 
     @abstractmethod
     def read(self) -> bytes:
-        """Read everything."""
+        """Return the content."""
 
     @abstractmethod
     def open(self) -> BinaryIO:
-        """Open for reading, unbuffered and seekable."""
+        """Return the file or object opened for reading, unbuffered and seekable."""
 
     @abstractmethod
     def open_for_arrow(self) -> Any:
@@ -107,7 +108,7 @@ class Place(ABC):
 
     @abstractmethod
     def open_output(self) -> Output:
-        """Open a place for writing a large content, which appears once it is finished."""
+        """Return an output for writing large content, which appears at the place when the output is finished."""
 
     @abstractmethod
     def find_size(self) -> int:
@@ -119,61 +120,64 @@ class Place(ABC):
 
     @abstractmethod
     def write(self, content: bytes) -> None:
-        """Write ``content`` over the old one. On a disk a crash of the machine may lose it."""
+        """Replace the content by ``content``. On a disk, a crash of the machine may lose the new content."""
 
     @abstractmethod
     def replace(self, content: bytes) -> None:
-        """Write ``content`` over the old one durably."""
+        """Replace the content by ``content`` durably."""
 
     @abstractmethod
     def create(self, content: bytes) -> bool:
-        """Create the place durably, and return False if it existed.
+        """Create the file or object durably. Return False if it exists with another content.
 
-        Of several simultaneous callers one succeeds; on a disk only under a lock.
+        Only one of several concurrent callers succeeds; on a disk this holds only if callers use a lock.
         """
 
     @abstractmethod
     def read_tagged(self) -> tuple[bytes, str]:
-        """Return the content, and a tag that changes with it."""
+        """Return the content, and a tag that changes when the content changes."""
 
     @abstractmethod
     def swap(self, content: bytes, tag: str) -> bool:
-        """Replace the content durably if it has the tag, and return True if so.
+        """Replace the content durably if its tag is ``tag``. Return True if the place has ``content`` afterwards.
 
-        Of several simultaneous callers one succeeds; on a disk only under a lock.
+        Only one of several concurrent callers succeeds; on a disk this holds only if callers use a lock.
         """
 
     @abstractmethod
     def list_files(self, *, deep: bool = False) -> Iterator[Stored]:
-        """Yield the files right below a place, or with ``deep`` on all levels; none if it does not exist."""
+        """Yield the files directly below the place, or with ``deep`` on all levels; none if there is no such place."""
 
     @abstractmethod
     def list_folders(self) -> list[str]:
-        """Return the names of folders right below a place."""
+        """Return the names of the folders directly below the place."""
 
     @abstractmethod
     def make(self) -> None:
-        """Make the folder, where stores have something like that."""
+        """Create the folder, if the store has folders."""
 
     @abstractmethod
     def move(self, to: Place) -> None:
-        """Move the content to another place of the same kind, over the old one."""
+        """Move the content to the place ``to`` of the same kind and store, replacing its content."""
 
     @abstractmethod
     def settle(self) -> None:
-        """Make moves to this folder durable."""
+        """Make completed moves into this folder durable."""
 
     @abstractmethod
     def delete(self) -> None:
-        """Remove what is there, if it is."""
+        """Delete the file or object, if it exists."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Remove all that is below, as far as that can be done."""
+        """Delete everything below the place, as far as possible. Raises nothing."""
 
 
 class Ranges(io.RawIOBase):
-    """A file or object that ``fetch`` has bytes of, from one position up to another; ``name`` is for errors."""
+    """A readable file of ``size`` bytes. ``fetch`` returns the bytes from a start to before an end offset.
+
+    ``name`` is the name of the file in errors.
+    """
 
     def __init__(self, fetch: Callable[[int, int], bytes], size: int, name: str) -> None:
         self._fetch = fetch
@@ -190,27 +194,27 @@ class Ranges(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Seek to a position from the start, from here, or from the end."""
+        """Go to ``offset`` from the start, the current position or the end, and return the new position."""
         self._at = max((0, self._at, self._size)[whence] + offset, 0)
         return self._at
 
     def tell(self) -> int:
-        """Return the position."""
+        """Return the current position."""
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        """Read as many bytes as there are and fit."""
+        """Read bytes into ``buffer``, and return their number."""
         view = memoryview(buffer).cast("B")
         content = self._read_range(len(view))
         view[: len(content)] = content
         return len(content)
 
     def readall(self) -> bytes:
-        """Read the rest."""
+        """Return the rest of the file."""
         return self._read_range(self._size - self._at)
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read up to ``size`` bytes."""
+        """Return up to ``size`` bytes, or the rest of the file if ``size`` is None or negative."""
         return self.readall() if size is None or size < 0 else self._read_range(size)
 
     def _read_range(self, count: int) -> bytes:
@@ -225,9 +229,10 @@ class Ranges(io.RawIOBase):
 
 
 class Upload(Output):
-    """A file without a name, for ``send`` to take: killed at any time, nothing is left of it.
+    """An output that is written to a temporary file and passed to ``send`` when it is finished.
 
-    Up to ``whole`` bytes are sent as one.
+    The temporary file has no name, so that nothing is left of it if the process is killed. Up to ``whole`` bytes are
+    passed as bytes, more as an open file.
     """
 
     def __init__(self, send: Callable[[bytes | BinaryIO], None], whole: int) -> None:
@@ -243,7 +248,7 @@ class Upload(Output):
             Path(name).unlink()
 
     def finish(self) -> int:
-        """Send it."""
+        """Send the content, and return its size in bytes."""
         self.sink.close()
         with self._file as file:
             size = os.fstat(file.fileno()).st_size
@@ -251,7 +256,7 @@ class Upload(Output):
         return size
 
     def abandon(self) -> None:
-        """Close it."""
+        """Discard the temporary file."""
         self._file.close()
         self.sink.close()
 
@@ -259,9 +264,10 @@ class Upload(Output):
 def run_in_parallel(
     output: Place, look: Callable[[_Item], _Found], items: Iterable[_Item], *, local: int = 1
 ) -> Iterator[_Found]:
-    """Yield the results of ``look`` for each of ``items``, in order; in a store several at once.
+    """Yield the result of ``look`` for each of ``items``, in order. For a store ``TOGETHER`` calls run concurrently.
 
-    In a folder ``local`` run at once. Requests follow the consumer, so only a few results are held.
+    If ``output`` is a folder, ``local`` calls run concurrently. New calls start only as results are consumed, so that
+    only a few results are in memory.
     """
     together = TOGETHER if output.folder is None else local
     if together == 1:

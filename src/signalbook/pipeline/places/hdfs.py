@@ -1,8 +1,10 @@
-"""Places in HDFS, by hdfs-native: its NameNode lets one of several rename to a name that is free, and lists what is so.
+"""Places in HDFS, accessed by hdfs-native.
 
-What is written whole is written under a name that nobody looks for, and renamed. There is no condition on what a file
-has, so that ``swap`` makes the right to replace a content a folder named for it, which only one can rename there: with
-the next content in it, that everybody may put in its place for one that was killed.
+If several clients rename to the same free name, the NameNode lets only one succeed, and its listings are current. Files
+are written under a hidden name and then renamed. HDFS has no writes that depend on the current content of a file.
+Therefore ``swap`` claims the right to replace a content by renaming a folder to a name that is derived from this
+content; only one client can succeed. The folder contains the new content, so that any client can complete the
+replacement if the one that claimed it is killed.
 """
 
 from __future__ import annotations
@@ -34,25 +36,25 @@ if TYPE_CHECKING:
 SCHEME: Final = "hdfs"
 
 _Found = TypeVar("_Found")
-# How often hdfs-native looks for a NameNode that can be reached, and how long it waits between: two minutes in all.
+# How often hdfs-native looks for a reachable NameNode, and how long it waits in between: two minutes in total.
 _RETRIES: Final = {
     "dfs.client.failover.max.attempts": "12",
     "dfs.client.failover.sleep.base.millis": "500",
     "dfs.client.failover.sleep.max.millis": "15000",
 }
-# Seconds for one request with all its retries; data comes and goes in portions, each of which is one.
+# The seconds for one request with all its retries. Data is transferred in portions of one request each.
 _PATIENCE: Final = 300.0
 _PORTION: Final = 8 * 1024 * 1024
 _LISTED: Final = 1000
-# What hdfs-native does not repeat by itself: whether a change was made is not known, and asked here.
+# Errors after which hdfs-native does not retry, because it is unknown whether a change was made. The code here checks.
 _LOST: Final = re.compile(r"disconnected|reset by peer|broken pipe|aborted|end of file|eof", re.IGNORECASE)
 _TRIES: Final = 3
-# How often, and every how many seconds, it is looked whether all of a file is there.
+# How often, and after how many seconds each, to check whether the whole file is visible.
 _LOOKS: Final = 100
 _LOOK: Final = 0.1
-# Files and folders of ours that nobody is to see: what is being written, and what is to replace a content.
+# The names of hidden files and folders: files that are being written, and claims of ``swap``.
 _OWN: Final = re.compile(r"(?:^|/)\.[0-9a-f]{32}\.(?:new|next)(?:/|$)")
-# An exception of Java's as hdfs-native has it in its own: its class, and the first line of what it says.
+# A Java exception in the text of an hdfs-native error: its class, and the first line of its message.
 _REMOTE: Final = re.compile(r'RPCError\("(?:[\w$]+\.)*([\w$]+)", "((?:[^"\\]|\\[^n])*)')
 
 
@@ -66,15 +68,15 @@ class HdfsPlace(Place):
 
     @classmethod
     def of(cls, url: str, storage: Storage) -> HdfsPlace:
-        """Return the place of a URL.
+        """Return the place of ``url``.
 
-        Raises ``PipelineError`` for one without a host, with a user, or with parts that no path can have.
+        Raises ``PipelineError`` for a URL without a host, with a user, or with parts that no HDFS path can have.
         """
         scheme, _, remainder = url.partition("://")
         host, _, path = remainder.partition("/")
         parts = path.rstrip("/").split("/") if path.rstrip("/") else []
         if "@" in host:
-            raise PipelineError(  # without the URL
+            raise PipelineError(  # the text omits the URL, which may contain secrets
                 "an hdfs: URL with a user is not taken, for it is shown and kept: HADOOP_USER_NAME or a Kerberos "
                 "ticket says who asks"
             )
@@ -91,7 +93,7 @@ class HdfsPlace(Place):
 
     @property
     def parent(self) -> HdfsPlace:
-        """The folder it is in."""
+        """The parent folder."""
         return HdfsPlace(self.root, self.path.rpartition("/")[0], self.settings)
 
     @property
@@ -101,17 +103,17 @@ class HdfsPlace(Place):
 
     @property
     def storage(self) -> Storage:
-        """The given settings."""
+        """The settings of the store."""
         return self.settings
 
     def __truediv__(self, path: str) -> HdfsPlace:
-        """A path below it."""
+        """Return the place ``path`` below this place."""
         below = path.strip("/")
         joined = f"{self.path}/{below}" if self.path and below else self.path or below
         return HdfsPlace(self.root, joined, self.settings)
 
     def __str__(self) -> str:
-        """The URL."""
+        """Return the URL of the place."""
         return f"{self.root}/{self.path}" if self.path else self.root
 
     @property
@@ -131,13 +133,13 @@ class HdfsPlace(Place):
         return status
 
     def _open_reader(self) -> FileReader:
-        """Return the opened file. Raises ``OSError``."""
+        """Open the file once HDFS shows all of it, and return the reader. Raises ``OSError``."""
         for _ in range(_LOOKS):
             length = self.find_size()
             reader = self._request(lambda client: client.read(self._at))
             if len(reader) >= length:
                 return reader
-            # A NameNode may let files be closed before a DataNode has reported their end, and show it only then.
+            # A NameNode may close a file before a DataNode has reported its last block, which is invisible until then.
             time.sleep(_LOOK)
         raise OSError(errno.EIO, "HDFS does not show the end of the file, which DataNodes have not reported", str(self))
 
@@ -148,12 +150,12 @@ class HdfsPlace(Place):
             )
 
     def read(self) -> bytes:
-        """Read all blocks."""
+        """Return the content of the file."""
         reader = self._open_reader()
         return self._read_range(reader, 0, len(reader))
 
     def open(self) -> BinaryIO:
-        """Open for requests to the DataNodes, one for each read."""
+        """Return the opened file, of which each read is a request to the DataNodes."""
         reader = self._open_reader()
         return cast("BinaryIO", Ranges(lambda start, end: self._read_range(reader, start, end), len(reader), str(self)))
 
@@ -162,7 +164,7 @@ class HdfsPlace(Place):
         return self.open()
 
     def open_output(self) -> Output:
-        """Return a nameless file in the temporary folder, which is uploaded when it is finished."""
+        """Return an output that is a temporary file without a name, and is uploaded by ``finish``."""
         return Upload(self.upload, _PORTION)
 
     def find_size(self) -> int:
@@ -170,7 +172,7 @@ class HdfsPlace(Place):
         return int(self._fetch_status().length)
 
     def exists(self) -> bool:
-        """Return True if the file exists. A folder is not a file, as in stores."""
+        """Return True if the file exists. Return False for a folder, as in object stores."""
         try:
             self._fetch_status()
         except FileNotFoundError:
@@ -178,17 +180,17 @@ class HdfsPlace(Place):
         return True
 
     def write(self, content: bytes) -> None:
-        """The same as ``replace``."""
+        """Write ``content`` like ``replace``."""
         self.replace(content)
 
     def replace(self, content: bytes) -> None:
-        """Write a file next to it and rename that."""
+        """Write ``content`` to a hidden file in the same folder, and rename this file."""
         fresh = self._create_fresh(content)
-        with suppress(FileNotFoundError):  # it was renamed, and the answer lost
+        with suppress(FileNotFoundError):  # the file was renamed, but the response was lost
             fresh.move(self)
 
     def upload(self, content: bytes | BinaryIO) -> None:
-        """Write content as it comes: readers see a part until the file is closed."""
+        """Write ``content`` directly to this place. Until the file is closed, readers see only a part."""
         source = BytesIO(content) if isinstance(content, bytes) else content
         with self._convert_errors():
             _retry(lambda: self._send(source))
@@ -197,8 +199,8 @@ class HdfsPlace(Place):
         from hdfs_native import WriteOptions
 
         source.seek(0)
-        # Not the one that is wrapped as a file of Python's: when that is collected it is closed, which waits for a
-        # NameNode that is away, and makes a part look whole.
+        # Use the inner client. The outer client returns a Python file, which is closed when it is garbage-collected.
+        # Closing would wait for an unreachable NameNode, and make an incomplete file look complete.
         client = connect(self.root, self.settings).inner
         writer = run_with_timeout(lambda: client.create(self._at, WriteOptions(overwrite=True)))
         while portion := source.read(_PORTION):
@@ -206,25 +208,31 @@ class HdfsPlace(Place):
         run_with_timeout(writer.close)
 
     def _create_fresh(self, content: bytes, below: str = "") -> HdfsPlace:
-        """Return a new file, or a new folder with a file ``below``, next to this place. Leftovers are invisible."""
+        """Write ``content`` to a new hidden file next to this place, and return its place.
+
+        With ``below`` create a hidden folder instead, with the file of this name in it. Leftovers stay hidden.
+        """
         fresh = self.parent / f".{secrets.token_hex(16)}.new"
         (fresh / below).upload(content)
         return fresh
 
     def _claim(self, fresh: HdfsPlace) -> bool:
-        """Return True if the ``fresh`` file got this name; else remove it."""
+        """Rename ``fresh`` to this place. If the name is taken, remove ``fresh`` and return False."""
         try:
             self._request(lambda client: client.rename(fresh._at, self._at, overwrite=False))
         except FileExistsError:
             fresh.clear()
             return False
-        except FileNotFoundError:  # it was renamed, and the answer lost
+        except FileNotFoundError:  # the file was renamed, but the response was lost
             pass
         return True
 
     def create(self, content: bytes) -> bool:
-        """Create by writing a file next to it, renamed only if there is none."""
-        if self.exists():  # most that find one write nothing then
+        """Create the file from a hidden file, which is renamed only if the name is free. Return False if it is not.
+
+        Return True also if the existing file has the same ``content``.
+        """
+        if self.exists():  # usually this saves writing the hidden file
             return self._has(content)
         return self._claim(self._create_fresh(content)) or self._has(content)
 
@@ -235,7 +243,7 @@ class HdfsPlace(Place):
             return False
 
     def read_tagged(self) -> tuple[bytes, str]:
-        """Read with a digest of the content as tag."""
+        """Return the content, with its digest as tag."""
         content = self.read()
         return content, digest(content)
 
@@ -246,7 +254,10 @@ class HdfsPlace(Place):
             return False
 
     def swap(self, content: bytes, tag: str) -> bool:
-        """Replace by a folder named after the old content that contains the new: only one can create it."""
+        """Replace the content by ``content`` if its tag is ``tag``. Return True if the place has ``content`` then.
+
+        The right to do so is a folder named after the old content, which only one client can create.
+        """
         if not self._is_tagged(tag):
             return self._has(content)
         following = self.parent / f".{digest(f'{self.name} {tag}'.encode())[:32]}.next"
@@ -255,38 +266,39 @@ class HdfsPlace(Place):
         self._follow(following, tag)
         if not claimed:
             return self._has(content)
-        # Still there: it was claimed for a content that had been replaced before, and is nobody's to put in place now.
+        # If the new content is still in the folder, the old content had been replaced before the claim. Discard it.
         stale = self._request(lambda client: client.delete((following / name)._at, recursive=False))
         self._forget(following)
         return not stale and self._has(content)
 
     def _follow(self, following: HdfsPlace, tag: str) -> None:
-        """Put the content in ``following`` in place of the one with the tag, whoever claimed that.
+        """Complete the replacement that the folder ``following`` claims, by this or another client.
 
-        It is looked at after the claim was seen: from then on this content is replaced by what is there alone.
+        The tag is compared after the claim was seen: from then on only the claimed content can replace the content that
+        has the tag.
         """
         for claim in list(following._list(deep=False)):
             if self._is_tagged(tag):
-                with suppress(FileNotFoundError):  # somebody else did
+                with suppress(FileNotFoundError):  # another client completed the replacement
                     HdfsPlace(self.root, claim.path.lstrip("/"), self.settings).move(self)
         self._forget(following)
 
     def _forget(self, following: HdfsPlace) -> None:
-        """Remove it if it is empty: then nobody claims anything by it."""
+        """Remove the folder ``following`` of a claim if it is empty."""
         with suppress(OSError):
             self._request(lambda client: client.delete(following._at, recursive=False))
 
     def list_files(self, *, deep: bool = False) -> Iterator[Stored]:
-        """Yield the files, a thousand for each request."""
+        """Yield the files below this place, or directly in it without ``deep``. A request lists a thousand."""
         skipped = len(self._at.rstrip("/")) + 1
         for status in self._list(deep=deep):
             path = status.path[skipped:]
-            # What is listed is a file itself if its name is all that comes.
+            # The path is empty if this place is a file, because HDFS then lists the file itself.
             if path and not status.isdir and not _OWN.search(path):
                 yield Stored(path, int(status.length), int(status.modification_time) * 1_000_000)
 
     def list_folders(self) -> list[str]:
-        """Return the folders in order."""
+        """Return the names of the folders directly below this place, in order."""
         names = (status.path.rpartition("/")[2] for status in self._list(deep=False) if status.isdir)
         return sorted(name for name in names if not _OWN.search(name))
 
@@ -308,7 +320,7 @@ class HdfsPlace(Place):
         self._request(lambda client: client.mkdirs(self._at, create_parent=True))
 
     def move(self, to: Place) -> None:
-        """Rename the file."""
+        """Rename the file to ``to``, replacing an existing file."""
         assert isinstance(to, HdfsPlace)
         assert to.root == self.root
         self._request(lambda client: client.rename(self._at, to._at, overwrite=True))
@@ -317,17 +329,17 @@ class HdfsPlace(Place):
         """Do nothing: the NameNode's answers are durable."""
 
     def delete(self) -> None:
-        """The file."""
+        """Delete the file, if it exists."""
         self._request(lambda client: client.delete(self._at, recursive=False))
 
     def clear(self) -> None:
-        """Remove the folder with its content."""
-        with suppress(OSError):  # what is left is removed the next time
+        """Remove the folder with its content. Raises nothing."""
+        with suppress(OSError):  # the next call removes the rest
             self._request(lambda client: client.delete(self._at, recursive=True))
 
     @contextmanager
     def _convert_errors(self) -> Iterator[None]:
-        """Raise errors as ``OSError`` with short texts."""
+        """Convert errors raised in the context to ``OSError`` with short texts."""
         try:
             yield
         except FileNotFoundError:
@@ -344,7 +356,7 @@ class HdfsPlace(Place):
 
 
 def _retry(attempt: Callable[[], _Found]) -> _Found:
-    """Repeat an attempt if the connection was lost meanwhile."""
+    """Return the result of ``attempt``, which is repeated if the connection was lost."""
     for _ in range(_TRIES - 1):
         try:
             return attempt()
@@ -355,7 +367,7 @@ def _retry(attempt: Callable[[], _Found]) -> _Found:
 
 
 def _shorten_error(text: str) -> str:
-    """Return an error of hdfs-native in one line, without its place in Java."""
+    """Return the text of an hdfs-native error as one line, without Java's stack trace."""
     match = _REMOTE.search(text)
     if match is None:
         return f"HDFS: {text.partition(chr(10))[0]}"
@@ -365,7 +377,7 @@ def _shorten_error(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def connect(root: str, storage: Storage) -> Client:
-    """The client of a namespace, with its connections, kept by this process. Raises ``PipelineError``."""
+    """Return the client of the namespace ``root``, cached with its connections. Raises ``PipelineError``."""
     try:
         from hdfs_native import Client
     except ModuleNotFoundError as error:
@@ -382,9 +394,9 @@ def connect(root: str, storage: Storage) -> Client:
 
 
 def run_with_timeout(request: Callable[[], _Found]) -> _Found:
-    """Run a request in a thread that is given up after ``_PATIENCE``. Raises ``TimeoutError``."""
-    # hdfs-native waits for an answer as long as the connection lasts. Its asynchronous client could be asked to stop,
-    # but panics where it would wait for another NameNode.
+    """Return the result of ``request``, run in a thread. Raises ``TimeoutError`` after ``_PATIENCE`` seconds."""
+    # hdfs-native waits for an answer as long as the connection lasts. Its asynchronous client can be cancelled, but
+    # panics when it has to wait for another NameNode.
     future: Future[_Found] = Future()
 
     def ask() -> None:

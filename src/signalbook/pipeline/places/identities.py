@@ -1,7 +1,8 @@
-"""Who asks the stores of Google and Azure, found as the SDKs of these clouds find it.
+"""Find the credentials for the stores of Google and Azure in the same way as the SDKs of these clouds.
 
-obstore and delta-rs know most ways, but mix what a job says with the environment, and each in an order of its own; so
-one way is chosen here, and handed to both. What neither knows of is added, or refused in words:
+obstore and delta-rs support most kinds of credentials. But they mix the settings of a job with the environment, each in
+a different order. So this module chooses the credentials and passes them to both. Kinds of credentials that neither
+library supports are implemented here, or rejected with an explanation:
 https://cloud.google.com/docs/authentication/application-default-credentials and
 https://learn.microsoft.com/azure/developer/python/sdk/authentication/credential-chains.
 """
@@ -31,23 +32,23 @@ _SECONDS: Final = 10
 _MOST: Final = 1 << 20
 _SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 _DEFAULT: Final = "GOOGLE_APPLICATION_CREDENTIALS"
-# Variables of obstore's, and but for the last one of delta-rs.
+# Variables that obstore reads. delta-rs reads them except the last.
 _GOOGLE_KEY: Final = ("GOOGLE_SERVICE_ACCOUNT_KEY",)
 _GOOGLE_FILE: Final = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "SERVICE_ACCOUNT")
 _NATIVE: Final = ("service_account", "authorized_user")
-# Of these google-auth knows how to get a token.
+# Types of credentials for which google-auth gets a token.
 _FEDERATED: Final = ("external_account", "external_account_authorized_user", "impersonated_service_account")
-# Where such a file has tokens sent to.
+# The members of such a file that hold URLs to which secrets are sent.
 _URL_MEMBERS: Final = ("token_url", "token_uri", "token_info_url", "service_account_impersonation_url")
 _OAUTH_CODE: Final = re.compile(r"Error code (\w+)|['\"](?:error|status)['\"]: *['\"](\w+)")
 _LOST_FILE: Final = re.compile(r"File '.*' was not found")
 
 ACCOUNT: Final = ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT")
-"""Variables that name an account of Azure: obstore's, and that of the program ``az``."""
+"""The variables for the name of an Azure account: of obstore, and of the program ``az``."""
 KEY: Final = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_MASTER_KEY")
-"""Those with an account's key that obstore and delta-rs read by themselves."""
+"""The variables for the key of an Azure account that obstore and delta-rs read."""
 AZ_KEY: Final = "AZURE_STORAGE_KEY"
-"""That of the program ``az``."""
+"""The variable for the key of an Azure account that the program ``az`` reads."""
 CONNECTION: Final = "AZURE_STORAGE_CONNECTION_STRING"
 SAS: Final = ("AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_SAS_KEY")
 _ENTRA: Final = {
@@ -60,29 +61,32 @@ _IMDS: Final = "http://169.254.169.254"
 
 
 def find_first(variables: Iterable[str]) -> str:
-    """Return the value of the first of these environment variables, or ""."""
+    """Return the value of the first environment variable in ``variables`` that is set and not empty, or ""."""
     return next(filter(None, map(os.environ.get, variables)), "")
 
 
 def is_true(text: str) -> bool:
-    """Return True if a setting or variable means true."""
+    """Return True if the value ``text`` of a setting or variable means true."""
     return text.lower() in ("1", "on", "true", "yes")
 
 
 @dataclass(frozen=True, slots=True)
 class GoogleTokens:
-    """Asks by a file for a token whose way obstore does not know, again whenever that is about to expire."""
+    """A provider of Google tokens for the credentials in ``file``, of a type that obstore does not support.
+
+    obstore calls it again whenever a token is about to expire.
+    """
 
     file: str
 
     def __call__(self) -> dict[str, Any]:
-        """Return the token as obstore expects it. Raises ``OSError`` with a text that obstore passes on."""
+        """Return a new token in the form that obstore expects. Raises ``OSError``, whose text obstore reports."""
         from google.auth.exceptions import GoogleAuthError, TransportError
 
         try:
             credentials = _build_google_credentials(_read_google_file(self.file))
             credentials.refresh(_send_google_request)
-        except PipelineError as error:  # the file is another one by now
+        except PipelineError as error:  # the file was changed
             raise OSError(str(error)) from None
         except TransportError:
             raise OSError(f"the token service named in {self.file} does not answer") from None
@@ -92,7 +96,7 @@ class GoogleTokens:
 
 
 def _find_reason(error: Exception) -> str:
-    """Return a code, or the name of a file. Other parts of the error may hold what was sent."""
+    """Return the error code or the missing file in ``error``, or "". Other parts of its text may contain secrets."""
     code, lost = _OAUTH_CODE.search(str(error)), _LOST_FILE.search(str(error))
     return f": {code[1] or code[2]}" if code else f": {lost[0]}" if lost else ""
 
@@ -100,7 +104,7 @@ def _find_reason(error: Exception) -> str:
 def _send_google_request(
     url: str, method: str = "GET", body: bytes | None = None, headers: Mapping[str, str] | None = None, **_: Any
 ) -> Any:
-    """Send a request for google-auth, without redirects and with the system's certificates."""
+    """Send a request for google-auth and return the response. Redirects are not followed."""
     from google.auth.exceptions import TransportError
 
     request = urllib.request.Request(url, body, dict(headers or {}), method=method)  # noqa: S310
@@ -115,10 +119,10 @@ def _send_google_request(
 
 
 def _build_google_credentials(content: Mapping[str, Any]) -> Any:
-    """Return google-auth's credentials for the content of a file."""
+    """Return google-auth's credentials for ``content``, the content of a credentials file."""
     from google.auth import aws, external_account_authorized_user, identity_pool, impersonated_credentials, pluggable
 
-    if content["type"] == "external_account_authorized_user":  # who has scopes already
+    if content["type"] == "external_account_authorized_user":  # its credentials have scopes already
         workforce: Any = external_account_authorized_user.Credentials.from_info
         return workforce(content)
     make: Any = identity_pool.Credentials.from_info
@@ -142,7 +146,7 @@ def _read_google_file(path: str) -> dict[str, Any]:
 
 
 def of_google(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the credentials of Google's stores for obstore and delta-rs.
+    """Return ``settings`` with the credentials for Google's stores, as options of obstore and delta-rs.
 
     Raises ``PipelineError`` for missing or unusable credentials.
     """
@@ -153,13 +157,17 @@ def of_google(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_google_tokens(settings: Mapping[str, str]) -> GoogleTokens | None:
-    """Return the source of tokens that obstore cannot get itself, or None. Raises ``PipelineError``."""
+    """Return the provider of tokens, or None if obstore can get tokens itself. Raises ``PipelineError``."""
     asks = _find_google_identity(settings)[1]
     return asks if isinstance(asks, GoogleTokens) else None
 
 
 def _find_google_identity(settings: Mapping[str, str]) -> tuple[dict[str, str], GoogleTokens | str | None]:
-    """Return the settings with the identity for Google's stores: a file's tokens, a setting's name, or None."""
+    """Return the options for Google's stores, and the source of the credentials.
+
+    The source is a provider of tokens, the name of the setting or file with the credentials, or None if only the
+    metadata server is left.
+    """
     options = dict(settings)
     if is_true(options.get("anonymous", "") or os.environ.get("GOOGLE_SKIP_SIGNATURE", "")):
         return options, "anonymous"
@@ -177,7 +185,8 @@ def _find_google_identity(settings: Mapping[str, str]) -> tuple[dict[str, str], 
         return options, None
     content = _read_google_file(path)
     kind = content.get("type", "service_account")
-    if file and kind == "service_account":  # which may name an endpoint, as one by the other name may not
+    # Pass such a file on as ``service_account``: only there may it name an endpoint.
+    if file and kind == "service_account":
         return {**options, "service_account": file}, file
     if file and find_first(_GOOGLE_FILE):
         raise PipelineError(f"GOOGLE_SERVICE_ACCOUNT names no service account's file: use {_DEFAULT} for {path}")
@@ -202,7 +211,7 @@ def _find_google_identity(settings: Mapping[str, str]) -> tuple[dict[str, str], 
 
 
 def _find_default_file() -> str:
-    """Return the file of the application default credentials; empty without one."""
+    """Return the path of the file with the application default credentials, or "" if there is none."""
     if path := os.environ.get(_DEFAULT, ""):
         return path
     folder = os.environ.get("CLOUDSDK_CONFIG", "") or "~/.config/gcloud"
@@ -211,7 +220,7 @@ def _find_default_file() -> str:
 
 
 def _await_google() -> None:
-    """Raise ``PipelineError`` if no metadata server of Google's is near: obstore would try for half a minute."""
+    """Raise ``PipelineError`` if no Google metadata server answers. obstore would try for half a minute."""
     advice = (
         "there are no credentials for Google Cloud Storage: set GOOGLE_APPLICATION_CREDENTIALS, log in by gcloud auth "
         "application-default login, or use the section storage of the job; "
@@ -224,7 +233,10 @@ def _await_google() -> None:
 
 
 def parse_connection_string() -> dict[str, str]:
-    """Return an Azure connection string of the environment by the names of a job. Raises ``PipelineError``."""
+    """Return the Azure connection string in the environment as settings of a job, empty if there is none.
+
+    Raises ``PipelineError`` for a connection string without an account or credentials.
+    """
     text = os.environ.get(CONNECTION, "")
     if not text:
         return {}
@@ -244,20 +256,21 @@ def parse_connection_string() -> dict[str, str]:
 
 
 def is_without_key(settings: Mapping[str, str]) -> bool:
-    """Return True if a job has no credentials for Azure and the environment no account key."""
+    """Return True if ``settings`` have no credentials for Azure and the environment has no account key."""
     return settings.keys().isdisjoint(("account_key", "anonymous", "client_secret", "sas_token")) and not find_first(
         (*KEY, AZ_KEY)
     )
 
 
 def of_azure(settings: Mapping[str, str], root: str) -> dict[str, str]:
-    """Return the credentials of Azure's store at ``root`` for obstore and delta-rs; ``credential_type`` names the way.
+    """Return ``settings`` with the credentials for the Azure store at ``root``, as options of obstore and delta-rs.
 
-    Raises ``PipelineError`` for missing or unusable credentials, or without an account.
+    The option ``credential_type`` is the kind of credentials. Raises ``PipelineError`` for missing or unusable
+    credentials, or without an account.
     """
     options = dict(settings)
     if is_true(os.environ.get("AZURE_STORAGE_USE_EMULATOR", "")) or "AZURE_FABRIC_TOKEN_SERVICE_URL" in os.environ:
-        return options  # as obstore has it
+        return options  # obstore handles these cases itself
     stated_account = options.get("account_name", "") or find_first(ACCOUNT)
     account = root.partition("@")[2].partition(".")[0] or stated_account
     if not account:
@@ -275,7 +288,7 @@ def of_azure(settings: Mapping[str, str], root: str) -> dict[str, str]:
 
 
 def _choose_way(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of the first way that is set, first by a job."""
+    """Return the options for the first kind of credentials that is set in ``settings`` or the environment."""
     entra = {name: settings.get(name, "") or find_first(variables) for name, variables in _ENTRA.items()}
     if key := settings.get("account_key"):
         return {"credential_type": "access_key", "account_key": key}
@@ -301,7 +314,10 @@ def _choose_way(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _build_entra_options(entra: Mapping[str, str], proof: str) -> dict[str, str]:
-    """Return the options for tokens of Entra ID."""
+    """Return the options for tokens of Entra ID.
+
+    ``entra`` has the settings, ``proof`` the name of the setting that proves the identity of the client.
+    """
     lacking = [name for name in ("tenant_id", "client_id") if not entra[name]]
     if lacking:
         missing = " and ".join(f"{name} ({_ENTRA[name][0]})" for name in lacking)
@@ -317,7 +333,7 @@ def _build_entra_options(entra: Mapping[str, str], proof: str) -> dict[str, str]
 
 
 def _build_managed_options(client: Mapping[str, str]) -> dict[str, str]:
-    """Return the options for this machine's or app's tokens, or for those of the program ``az``."""
+    """Return the options for tokens of this machine or app, or of the program ``az``. ``client`` are more options."""
     cli = {"credential_type": "azure_cli", "use_azure_cli": "true"}
     if is_true(os.environ.get("AZURE_USE_AZURE_CLI", "")):
         return cli
@@ -331,7 +347,8 @@ def _build_managed_options(client: Mapping[str, str]) -> dict[str, str]:
         return {"credential_type": "managed_identity", "msi_endpoint": app, **client}
     host = os.environ.get("AZURE_POD_IDENTITY_AUTHORITY_HOST", "").rstrip("/") or _IMDS
     endpoint = os.environ.get("AZURE_MSI_ENDPOINT", "") or f"{host}/metadata/identity/oauth2/token"
-    program = shutil.which("az")  # then it is a person's machine, most often
+    # The program is usually installed on a personal computer, which has no identity service.
+    program = shutil.which("az")
     if is_answering(endpoint, {}, once=program is not None):
         return {"credential_type": "managed_identity", "msi_endpoint": endpoint, **client}
     if program:

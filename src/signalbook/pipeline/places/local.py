@@ -1,4 +1,4 @@
-"""Places in a file system: plain files and folders, as lasting as the disk makes them."""
+"""Places in a file system: files and folders, as durable as the disk."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class LocalPlace(Place):
 
     @property
     def parent(self) -> LocalPlace:
-        """The folder it is in."""
+        """The parent folder."""
         return LocalPlace(self.path.parent)
 
     @property
     def folder(self) -> Path | None:
-        """The path."""
+        """The path of the place."""
         return self.path
 
     @property
@@ -42,35 +42,35 @@ class LocalPlace(Place):
         return Storage()
 
     def __truediv__(self, path: str) -> LocalPlace:
-        """A path below it."""
+        """Return the place ``path`` below this place."""
         return LocalPlace(self.path / path)
 
     def __str__(self) -> str:
-        """The path."""
+        """Return the path."""
         return str(self.path)
 
     def __fspath__(self) -> str:
-        """The path, for what opens files by themselves."""
+        """Return the path, for functions that open files themselves."""
         return str(self.path)
 
     def read(self) -> bytes:
-        """The file's content."""
+        """Return the content of the file."""
         return self.path.read_bytes()
 
     def open(self) -> BinaryIO:
-        """The file."""
+        """Return the opened file."""
         return self.path.open("rb", buffering=0)
 
     def open_for_arrow(self) -> str:
-        """Return the path: Arrow reads files by itself, faster than through Python."""
+        """Return the path, because Arrow reads a file itself faster than through Python."""
         return str(self.path)
 
     def open_output(self) -> Output:
-        """Return the file itself, which nobody looks for before it is finished."""
+        """Return an output that writes directly to the file, which nobody reads before it is finished."""
         return _LocalOutput(self.path)
 
     def find_size(self) -> int:
-        """Return the size."""
+        """Return the size of the file in bytes."""
         return self.path.stat().st_size
 
     def exists(self) -> bool:
@@ -78,38 +78,41 @@ class LocalPlace(Place):
         return self.path.exists()
 
     def write(self, content: bytes) -> None:
-        """Write a file next to it and rename that."""
+        """Write ``content`` to a temporary file in the same folder, and rename this file."""
         fresh = self.path.with_suffix(f".{os.getpid()}.new")
         fresh.write_bytes(content)
         fresh.replace(self.path)
 
     def replace(self, content: bytes) -> None:
-        """Write a file next to it, sync it to the disk, and rename it."""
+        """Write ``content`` to a temporary file in the same folder, sync it to the disk, and rename it."""
         fresh = self.path.with_suffix(".new")
         with fresh.open("wb") as file:
             file.write(content)
             file.flush()
-            # The journal goes by this time; the clock of a file system may tick more slowly than batches are committed.
+            # The journal compares this time, and the clock of a file system may be too coarse for successive batches.
             os.utime(file.fileno(), ns=(time.time_ns(), time.time_ns()))
             os.fsync(file.fileno())
-        # the content is on disk before the name is, and the name before anyone relies on it
+        # the content must be on disk before the new name, and the name before this method returns
         fresh.replace(self.path)
         sync_folder(self.path.parent)
 
     def create(self, content: bytes) -> bool:
-        """Create like ``replace``: mounted buckets have no hard links, which would be atomic."""
+        """Create the file like ``replace``. Return False if it exists with another content.
+
+        Hard links would make this atomic, but mounted buckets do not support them.
+        """
         if self.path.exists():
             return self.path.read_bytes() == content
         self.replace(content)
         return True
 
     def read_tagged(self) -> tuple[bytes, str]:
-        """Read with a digest of the content as tag."""
+        """Return the content, with its digest as tag."""
         content = self.path.read_bytes()
         return content, digest(content)
 
     def swap(self, content: bytes, tag: str) -> bool:
-        """Replace if the content has the digest."""
+        """Replace the content if its digest is ``tag``. Return True if the file has ``content`` afterwards."""
         if not self.path.exists():
             return False
         existing, current_tag = self.read_tagged()
@@ -118,7 +121,7 @@ class LocalPlace(Place):
         return current_tag == tag or existing == content
 
     def list_files(self, *, deep: bool = False) -> Iterator[Stored]:
-        """Yield the files in no order."""
+        """Yield the files directly below the place, or with ``deep`` on all levels, in no particular order."""
         pending = [""]
         while pending:
             below = pending.pop()
@@ -128,13 +131,13 @@ class LocalPlace(Place):
                         if entry.is_file():
                             status = entry.stat()
                             yield Stored(below + entry.name, status.st_size, status.st_mtime_ns)
-                        elif deep and entry.is_dir():  # and no pipe
+                        elif deep and entry.is_dir():  # pipes and devices are skipped
                             pending.append(f"{below}{entry.name}/")
-            except FileNotFoundError:  # taken away in between, or never there
+            except FileNotFoundError:  # the folder was deleted in the meantime, or never existed
                 continue
 
     def list_folders(self) -> list[str]:
-        """Return the folders in order."""
+        """Return the names of the folders directly below the place, in order."""
         try:
             with os.scandir(self.path) as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir())
@@ -146,20 +149,20 @@ class LocalPlace(Place):
         self.path.mkdir(parents=True, exist_ok=True)
 
     def move(self, to: Place) -> None:
-        """Rename the file."""
+        """Rename the file to ``to``, replacing an existing file."""
         assert isinstance(to, LocalPlace)
         self.path.replace(to.path)
 
     def settle(self) -> None:
-        """Sync the folder to the disk."""
+        """Sync the folder to the disk, so that moves into it are durable."""
         sync_folder(self.path)
 
     def delete(self) -> None:
-        """The file."""
+        """Delete the file, if it exists."""
         self.path.unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Remove the folder with its content."""
+        """Remove the folder with its content. Raises nothing."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
@@ -168,7 +171,7 @@ class _LocalOutput(Output):
         self.sink = str(path)
 
     def finish(self) -> int:
-        # Before the journal says that there is such a file: after a crash of the machine it would be empty.
+        # Sync before the journal names the file, because after a crash of the machine it would be empty otherwise.
         with Path(self.sink).open("rb") as file:
             os.fsync(file.fileno())
             return os.fstat(file.fileno()).st_size
@@ -178,7 +181,7 @@ class _LocalOutput(Output):
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames in ``folder`` last through a crash of the machine."""
+    """Sync ``folder`` to the disk, so that renames in it survive a crash of the machine."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,8 +1,9 @@
-"""Keys of a role in AWS that its machine or container hands out, where obstore asks otherwise than AWS's SDKs do.
+"""Get the keys of an AWS role from the machine or container, where obstore differs from the SDKs of AWS.
 
-It knows the metadata service of machines, but not the variables that SDKs have for it, and tries for long where there
-is none, as it does in other clouds: ``is_answering`` knows within seconds. It asks for containers only if their token
-is in a file, whoever it is sent to: https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
+obstore uses the metadata service of a machine, but ignores the SDKs' variables for it. Without such a service it tries
+for a long time, also in other clouds; ``is_answering`` detects this within seconds. obstore uses container credentials
+only if their token is in a file, and sends the token to any URL:
+https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ _FULL: Final = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
 _RELATIVE: Final = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"
 _AUTHORIZATION: Final = "AWS_CONTAINER_AUTHORIZATION_TOKEN"
 _AUTHORIZATION_FILE: Final = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
-# Who may be asked without TLS: this machine, and what containers of ECS and pods of EKS have beside them.
+# Hosts that may be queried without TLS: this machine, and the credential services of ECS containers and EKS pods.
 _NEAR: Final = ("localhost", "127.0.0.1", "::1", "169.254.170.2", "169.254.170.23", "fd00:ec2::23")
-# A machine's own service is near, if it is there, though not at once in a pod that is new; where it is not, packets to
-# its address may get lost.
+# The seconds to wait for a machine's own service. It responds quickly, except in a new pod, so it is tried again.
+# Without such a service, packets to its address may get lost.
 _NEAR_SECONDS: Final = 1.0
 _NEAR_PAUSES: Final = (0.0, 0.5, 0.5, 0.5)
 _METADATA: Final = "http://169.254.169.254"
@@ -39,10 +40,10 @@ _MOST: Final = 1 << 20
 
 
 def find_metadata_service() -> dict[str, str]:
-    """Return the address of this machine's metadata service from the environment, by obstore's name for it.
+    """Return the address of this machine's metadata service in the environment as an option of obstore, or {}.
 
-    Raises ``PipelineError`` if there is no other source of credentials, and the service is forbidden or does not
-    answer.
+    Raises ``PipelineError`` if there is no other source of credentials, and the service is disabled or does not
+    respond.
     """
     environ = os.environ
     advice = (
@@ -61,7 +62,10 @@ def find_metadata_service() -> dict[str, str]:
 
 
 def is_answering(url: str, flavour: Mapping[str, str], *, once: bool = False) -> bool:
-    """Return True within seconds if a service answers at ``url``, with the same header if one is sent."""
+    """Return True if a service responds at ``url`` within seconds. Its response must have the headers ``flavour``.
+
+    With ``once`` it is tried only once.
+    """
     request = urllib.request.Request(url, headers=dict(flavour))  # noqa: S310
     for pause in _NEAR_PAUSES[: 1 if once else None]:
         time.sleep(pause)
@@ -78,15 +82,18 @@ def is_answering(url: str, flavour: Mapping[str, str], *, once: bool = False) ->
 
 @dataclass(frozen=True, slots=True)
 class ContainerKeys:
-    """Asks ``url`` for keys, again whenever they are about to expire; a token in ``file`` or a variable is shown."""
+    """A provider of AWS keys from ``url``. obstore calls it again whenever the keys are about to expire.
+
+    Requests send the token in ``file``, or else in an environment variable.
+    """
 
     url: str
     file: str = ""
 
     def __call__(self) -> dict[str, Any]:
-        """Return the keys as obstore expects them. Raises ``OSError`` with a text that obstore passes on."""
+        """Return new keys in the form that obstore expects. Raises ``OSError``, whose text obstore reports."""
         token = os.environ.get(_AUTHORIZATION, "")
-        if self.file:  # by another one after a while
+        if self.file:  # read it each time, because the token in the file is renewed
             try:
                 token = Path(self.file).read_text(encoding="ascii").strip()
             except (OSError, ValueError):
@@ -114,7 +121,7 @@ def build_opener(*, proxies: bool = False) -> urllib.request.OpenerDirector:
 
 
 class _Unmoved(urllib.request.HTTPRedirectHandler):
-    """Nobody else is shown the token."""
+    """A handler that rejects redirects, so that the token is not sent to another host."""
 
     def redirect_request(self, *_: Any) -> None:
         """Reject the redirect."""
@@ -131,7 +138,7 @@ def _parse_keys(answer: bytes) -> dict[str, Any]:
 
 
 def find_container_keys() -> ContainerKeys | None:
-    """Return the source of this container's keys, if it has a URL for them.
+    """Return the provider of this container's keys, or None if the environment states no URL for them.
 
     Raises ``PipelineError`` for a URL that SDKs reject, because it would reveal the token.
     """

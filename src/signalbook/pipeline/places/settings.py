@@ -1,8 +1,7 @@
-"""How stores are reached: settings of a job, the environment, or the files of AWS's tools, in this order.
+"""The settings of stores: from a job, from the environment, or from the files of AWS's tools, in this order.
 
-What is not set here is found by obstore as the SDKs of the clouds find it: in the environment, from a web identity,
-or from the machine's or container's role; ``roles.py`` has what it lacks for that in AWS, ``identities.py`` in the
-clouds of Google and Azure.
+obstore finds other settings like the SDKs of the clouds: in the environment, from a web identity, or from the role of
+the machine or container. ``roles.py`` adds what obstore lacks for AWS, ``identities.py`` for Google and Azure.
 """
 
 from __future__ import annotations
@@ -52,12 +51,13 @@ _SETTINGS: Final[dict[str, frozenset[str]]] = {
         {"account_key", "account_name", "anonymous", "client_id", "client_secret", "endpoint", "sas_token", "tenant_id"}
     ),
 }
-# What obstore calls them otherwise.
+# Settings that have another name in obstore.
 _OBSTORE_NAMES: Final = {
     "anonymous": "skip_signature",
     "sas_token": "sas_key",
     "virtual_hosted": "virtual_hosted_style_request",
 }
+# Settings that are not secret.
 _OPEN: Final = frozenset(
     {
         "account_name",
@@ -71,7 +71,7 @@ _OPEN: Final = frozenset(
         "virtual_hosted",
     }
 )
-# Variables of the SDKs that no message may say either.
+# Environment variables of the SDKs with secrets, which no error text may contain.
 _VARIABLES: Final = (
     "AWS_SECRET_ACCESS_KEY",
     "AWS_SESSION_TOKEN",
@@ -92,13 +92,16 @@ _TEMPORARY: Final = ("role_arn", "sso_session", "sso_start_url", "credential_pro
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The section ``storage`` of a job, by its names. It shows none of what it holds."""
+    """The settings of the section ``storage`` of a job, by name. Its ``repr`` contains no values."""
 
     options: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, section: Mapping[str, str]) -> Storage:
-        """Parse a section whose variables are replaced. Raises ``PipelineError`` for an unknown name."""
+        """Return the settings of ``section``, whose variables are replaced already.
+
+        Raises ``PipelineError`` for an unknown setting.
+        """
         known_settings = _COMMON.union(*_SETTINGS.values())
         for name in section:
             if name not in known_settings:
@@ -106,23 +109,23 @@ class Storage:
         return cls(tuple(sorted(section.items())))
 
     def __repr__(self) -> str:
-        """The names alone."""
+        """Return only the names of the settings, because values may be secret."""
         return f"Storage({', '.join(name for name, _ in self.options)})"
 
     def get(self, name: str) -> str:
-        """A setting; empty without."""
+        """Return the value of the setting ``name``, or ""."""
         return dict(self.options).get(name, "")
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The secrets, the longest first, because some may be parts of others."""
+        """The secrets of the job and the environment, longest first, because a secret may contain another."""
         values = (value for name, value in self.options if name not in _OPEN)
         parts = (part.partition("=")[2] for part in os.environ.get(CONNECTION, "").split(";") if _SECRET.match(part))
         every = filter(None, (*values, *parts, *(os.environ.get(name, "") for name in _VARIABLES)))
         return tuple(sorted(every, key=len, reverse=True))
 
     def find_settings(self, kind: str) -> dict[str, str]:
-        """Return the settings for stores of a kind, ``s3``, ``gs`` or ``az``. Raises ``PipelineError``."""
+        """Return the settings for stores of ``kind``: ``s3``, ``gs`` or ``az``. Raises ``PipelineError``."""
         existing = {name: value for name, value in self.options if name in _SETTINGS[kind] | _COMMON}
         if kind == "s3":
             profile = existing.pop("profile", "")
@@ -142,7 +145,7 @@ class Storage:
     def build_obstore_options(self, kind: str, root: str = "") -> tuple[dict[str, Any], dict[str, Any] | None]:
         """Return the configuration and the client's options that obstore needs for the store at ``root``.
 
-        Raises ``PipelineError``, also if there are no credentials and no place is left to ask for some.
+        Raises ``PipelineError``, also if there are no credentials and no service that provides some.
         """
         settings = self.find_settings(kind)
         client = {"allow_http": is_true(settings.pop("allow_http"))} if "allow_http" in settings else None
@@ -152,20 +155,20 @@ class Storage:
             settings = of_azure(settings, root)
         config = {_OBSTORE_NAMES.get(name, name): value for name, value in settings.items()}
         if kind == "s3":
-            if "endpoint" in config:  # else a variable of this name would go before it
+            if "endpoint" in config:  # otherwise an environment variable of this name would take precedence
                 config["aws_endpoint_url_s3"] = config["endpoint"]
             if not _has_keys(settings):
                 config |= find_metadata_service()
         return config, client
 
     def find_credential_provider(self, kind: str) -> Callable[[], dict[str, Any]] | None:
-        """Return the source of keys or tokens that obstore cannot get itself. Raises ``PipelineError``."""
+        """Return the provider of keys or tokens, or None if obstore can get them itself. Raises ``PipelineError``."""
         if kind == "gs":
             return find_google_tokens(self.find_settings(kind))
         return find_container_keys() if kind == "s3" and not _has_keys(self.find_settings(kind)) else None
 
     def find_s3_endpoint(self, bucket: str) -> str:
-        """Return the endpoint of an S3 bucket as obstore finds it, or "" for those of one zone.
+        """Return the endpoint of an S3 ``bucket`` in the same way as obstore, or "" for S3 Express (one zone).
 
         Raises ``PipelineError``.
         """
@@ -180,7 +183,7 @@ class Storage:
         return f"https://{bucket}.{host}" if is_true(by_name) else f"https://{host}"
 
     def build_hadoop_options(self, root: str) -> dict[str, str]:
-        """Return Hadoop's settings for the name service at ``root``, if ``namenodes`` lists its addresses."""
+        """Return Hadoop's settings for the name service at ``root``; empty without the setting ``namenodes``."""
         service, namenodes = root.partition("://")[2], self.get("namenodes")
         if not namenodes or ":" in service:
             return {}
@@ -194,7 +197,7 @@ class Storage:
         }
 
     def mask(self, text: str) -> str:
-        """Return ``text`` without secrets."""
+        """Return ``text`` with each secret replaced by ``***``."""
         for secret in self.secrets:
             text = text.replace(secret, "***")
         return text
@@ -206,16 +209,16 @@ def _has_keys(settings: Mapping[str, str]) -> bool:
     if settings.get("access_key_id") or is_true(anonymous):
         return True
     variables: list[tuple[str, ...]] = [("AWS_ACCESS_KEY_ID",)]
-    if "AWS_PROFILE" not in os.environ:  # which would name somebody
+    if "AWS_PROFILE" not in os.environ:  # a profile would have its own credentials
         variables.append(("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"))
     return any(all(map(os.environ.get, names)) for names in variables)
 
 
 def read_aws_profile(name: str, *, keys: bool = True) -> dict[str, str]:
-    """Return a profile of AWS's files: region and endpoint, and its keys if ``keys``.
+    """Return the region and endpoint of a profile in AWS's files, and its keys if ``keys`` is set.
 
-    An empty name stands for the environment's, or ``default``. Raises ``PipelineError`` for a missing named profile,
-    and for one whose keys are made on demand, if keys are wanted.
+    An empty ``name`` means the profile in ``AWS_PROFILE``, or else ``default``. If ``keys`` is set, raises
+    ``PipelineError`` for a missing named profile, and for a profile whose keys are created on demand.
     """
     wanted_name = name or os.environ.get("AWS_PROFILE", "")
     profile = wanted_name or "default"
@@ -232,7 +235,7 @@ def read_aws_profile(name: str, *, keys: bool = True) -> dict[str, str]:
             f'by eval "$(aws configure export-credentials --profile {profile} --format env)"'
         )
     names = {"endpoint_url": "endpoint", "region": "region", **(_KEYS if keys else {})}
-    # What the environment says goes before the files; obstore reads it by itself.
+    # The environment takes precedence over the files. obstore reads the environment itself.
     set_already = {
         name for name, variables in _ENVIRONMENT.items() if any(variable in os.environ for variable in variables)
     }

@@ -1,7 +1,8 @@
-"""Places in object stores, by obstore: Amazon S3 and what speaks as it does, Google Cloud Storage and Azure's.
+"""Places in object stores, accessed by obstore: Amazon S3 and compatible stores, Google Cloud Storage, and Azure.
 
-Requests that fail are repeated there, with growing pauses, and here those whose answer ends early. A conditional write
-that is repeated may find its own first attempt: contents are unique, so that it is recognised by what is there.
+obstore repeats failed requests with growing pauses; this module repeats requests whose response ends early. A repeated
+conditional write may find the object that its own first attempt has written. Contents are unique, so a comparison of
+the contents recognises this case.
 """
 
 from __future__ import annotations
@@ -36,29 +37,29 @@ SCHEMES: Final = {
     "abfs": "az",
     "abfss": "az",
 }
-"""The schemes of URLs that are supported, and the kind of store that each stands for."""
+"""The supported URL schemes, each with the kind of store that it stands for."""
 
 _Answer = TypeVar("_Answer")
 _RETRIES: Final = {"max_retries": 8, "retry_timeout": timedelta(seconds=90)}
-# How obstore says that an answer ended early, and the seconds to wait before it is asked for again.
+# The text of obstore's error for a response that ended early, and the seconds to wait before each retry.
 _CUT: Final = "request or response body error"
 _PAUSES: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-# How it says that there was no connection in time: then it repeats all requests but those with a condition.
+# The text of its error for a connection timeout. obstore repeats such requests unless they are conditional.
 _UNCONNECTED: Final = re.compile(r"kind: Timeout,.*\bConnect,", re.DOTALL)
 _PART: Final = 8 * 1024 * 1024
-# How a URL that carries the right to read or write an object goes on: of Azure, Amazon and Google.
+# The query parameters of signed URLs of Azure, Amazon and Google, which grant access to an object.
 _SIGNED: Final = re.compile(r"[?&](?:sig|X-Amz-Signature|X-Goog-Signature)=")
-# What is in an error's text beside much that nobody asked for, such as what was signed.
+# The status in an error's text, which has many other parts, such as the signed request.
 _STATUS: Final = re.compile(r"status code: (\d+ [A-Za-z ]+)")
-# What it may mean if the store does not say why, as where it is asked for nothing but whether something is there.
+# Likely meanings of a status without a reason, as in responses to HEAD requests.
 _SILENT: Final = {"400": "without a reason; the token that came with the keys may have ended"}
-# As stores have it, and Entra ID; others who give tokens have no better one than of OAuth.
+# The error codes of stores and of Entra ID. Other token services have only the codes of OAuth.
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>|\b(AADSTS\d+)")
 _OAUTH_CODE: Final = re.compile(r"\"error\": *\"(\w+)\"")
-# How delta-rs has the causes of an error below it, in colours.
+# The coloured arrow before each cause in the error texts of delta-rs.
 _CAUSE: Final = re.compile(r"\s*(?:\x1b\[[\d;]*m)?↳(?:\x1b\[[\d;]*m)?\s*")
 _LOST: Final = re.compile(r"error sending request|HTTP error|connection|timed? ?out", re.IGNORECASE)
-# Who was asked for credentials before the store was asked for anything, by what an error says of the request.
+# Services that are queried for credentials before the store: a pattern of the failed request, and the name to report.
 _ASKED: Final = (
     (
         re.compile(
@@ -77,7 +78,7 @@ _OWN_WORDS: Final = re.compile(r"External (?:AWS|GCP) credential provider: OSErr
 
 @dataclass(frozen=True, slots=True)
 class StorePlace(Place):
-    """The object ``key``, or all whose keys begin with it and a slash, in the store at ``root``."""
+    """The object ``key`` in the store at ``root``, or the folder of all objects below ``key``."""
 
     root: str
     key: str
@@ -85,16 +86,16 @@ class StorePlace(Place):
 
     @classmethod
     def of(cls, url: str, storage: Storage) -> StorePlace:
-        """Return the place of a URL.
+        """Return the place of ``url``.
 
-        Raises ``PipelineError`` for one without a bucket, with credentials, or with parts that no key can have.
+        Raises ``PipelineError`` for a URL without a bucket, with credentials, or with parts that no key can have.
         """
         scheme, _, remainder = url.partition("://")
         bucket, _, key = remainder.partition("/")
         parts = key.rstrip("/").split("/") if key.rstrip("/") else []
         account = bucket.rpartition("@")[0]
         if _SIGNED.search(remainder) or ":" in account or (account and SCHEMES[scheme.lower()] != "az"):
-            raise PipelineError(  # without the URL
+            raise PipelineError(  # the text omits the URL, which may contain secrets
                 f"a {scheme}: URL with credentials is not taken, for it is shown and kept: give them in the "
                 "environment, or in the section storage of the job"
             )
@@ -123,16 +124,16 @@ class StorePlace(Place):
 
     @property
     def storage(self) -> Storage:
-        """The given settings."""
+        """The settings of the store."""
         return self.settings
 
     def __truediv__(self, path: str) -> StorePlace:
-        """A key below it."""
+        """Return the place ``path`` below this place."""
         below = path.strip("/")
         return StorePlace(self.root, f"{self.key}/{below}" if self.key and below else self.key or below, self.settings)
 
     def __str__(self) -> str:
-        """The URL."""
+        """Return the URL of the place."""
         return f"{self.root}/{self.key}" if self.key else self.root
 
     @property
@@ -140,11 +141,11 @@ class StorePlace(Place):
         return connect(self.root, self.settings)
 
     def read(self) -> bytes:
-        """Read in one request."""
+        """Return the content of the object, read in one request."""
         return self._request(lambda store: store.get(self.key).bytes().to_bytes())
 
     def open(self) -> BinaryIO:
-        """Open for one request for each read."""
+        """Return the opened object, of which each read is one request."""
         return cast("BinaryIO", Ranges(self._read_range, self.find_size(), str(self)))
 
     def _read_range(self, start: int, end: int) -> bytes:
@@ -155,7 +156,7 @@ class StorePlace(Place):
         return self.open()
 
     def open_output(self) -> Output:
-        """Return a nameless file in the temporary folder, uploaded when finished, in parts if it is large."""
+        """Return an output that is a temporary file without a name. ``finish`` uploads it, in parts if it is large."""
         return Upload(self.upload, _PART)
 
     def find_size(self) -> int:
@@ -172,15 +173,15 @@ class StorePlace(Place):
         return True
 
     def write(self, content: bytes) -> None:
-        """The same as ``replace``: objects last."""
+        """Write ``content`` like ``replace``: all writes to stores are durable."""
         self.replace(content)
 
     def replace(self, content: bytes) -> None:
-        """Write unconditionally."""
+        """Write ``content`` unconditionally."""
         self.upload(content)
 
     def upload(self, content: bytes | BinaryIO) -> None:
-        """An open file too, in parts."""
+        """Upload ``content``. An open file is read from its beginning and uploaded in parts."""
 
         def put(store: ObjectStore) -> None:
             if not isinstance(content, bytes):
@@ -190,11 +191,11 @@ class StorePlace(Place):
         self._request(put)
 
     def create(self, content: bytes) -> bool:
-        """Create with ``If-None-Match: *``."""
+        """Create the object with ``If-None-Match: *``. Return False if it exists with another content."""
         return self._put(content, "create")
 
     def read_tagged(self) -> tuple[bytes, str]:
-        """Read with ``ETag`` and version as tag, since stores differ in which of them they use."""
+        """Return content and tag. The tag is ``ETag`` and version, because stores differ in which of them they use."""
 
         def get(store: ObjectStore) -> tuple[bytes, str]:
             response = store.get(self.key)
@@ -203,7 +204,7 @@ class StorePlace(Place):
         return self._request(get)
 
     def swap(self, content: bytes, tag: str) -> bool:
-        """Replace with ``If-Match``, or the store's own condition."""
+        """Replace the object with ``If-Match``, or the store's own condition. Return False if the tag differs."""
         seen = dict(zip(("e_tag", "version"), tag.split("\n"), strict=False))
         return self._put(content, {name: value for name, value in seen.items() if value})
 
@@ -214,7 +215,7 @@ class StorePlace(Place):
             try:
                 retry(lambda: self._store.put(self.key, content, mode=cast("Any", mode)), conditional=True)
             except (AlreadyExistsError, PreconditionError):
-                pass  # of somebody else, or of ours whose answer was lost
+                pass  # another client wrote the object, or our first attempt did and its response was lost
             else:
                 return True
         try:
@@ -223,7 +224,7 @@ class StorePlace(Place):
             return False
 
     def list_files(self, *, deep: bool = False) -> Iterator[Stored]:
-        """Yield the files, a thousand for each request."""
+        """Yield the objects below this place, or directly below it without ``deep``. A request lists a thousand."""
         skipped = len(self.key) + 1 if self.key else 0
         prefix = self.key or None
 
@@ -235,7 +236,7 @@ class StorePlace(Place):
             yield Stored(entry["path"][skipped:], int(entry["size"]), modified)
 
     def _iterate_below(self, prefix: str | None) -> Iterator[ObjectMeta]:
-        """Yield all objects. If an answer ends early, continue after the last one, as long as they are in order."""
+        """Yield all objects. If a response ends early, continue after the last object if all were in order of keys."""
         from obstore.exceptions import BaseError
 
         last, ordered, tries = "", True, 0
@@ -256,7 +257,7 @@ class StorePlace(Place):
             tries += 1
 
     def list_folders(self) -> list[str]:
-        """Return the folders in order."""
+        """Return the names of the folders directly below this place, in order."""
         prefixes = self._request(lambda store: store.list_with_delimiter(self.key or None)["common_prefixes"])
         return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in prefixes)
 
@@ -264,7 +265,7 @@ class StorePlace(Place):
         """Do nothing: a key needs no folder."""
 
     def move(self, to: Place) -> None:
-        """Copied by the store, then deleted here."""
+        """Copy the object to ``to`` within the store, then delete it here."""
         assert isinstance(to, StorePlace)
         assert to.root == self.root
         key = to.key
@@ -275,14 +276,14 @@ class StorePlace(Place):
         """Do nothing: objects are durable."""
 
     def delete(self) -> None:
-        """The object."""
+        """Delete the object, if it exists."""
         self._delete([self.key])
 
     def clear(self) -> None:
-        """Delete all objects below it, except those that cannot be deleted."""
+        """Delete all objects below this place. Objects that cannot be deleted stay; no error is raised."""
         try:
             self._delete([f"{self.key}/{file.path}" for file in self.list_files(deep=True)])
-        except OSError:  # as with folders: what is left is removed the next time
+        except OSError:  # as with folders, the next call removes the rest
             return
 
     def _delete(self, keys: list[str]) -> None:
@@ -290,19 +291,19 @@ class StorePlace(Place):
             return
         try:
             self._request(lambda store: store.delete(keys if len(keys) > 1 else keys[0]))
-        except FileNotFoundError:  # some stores say so
+        except FileNotFoundError:  # some stores raise this error if one of the objects is missing
             if len(keys) > 1:
                 for key in keys:
                     self._delete([key])
 
     def _request(self, request: Callable[[ObjectStore], _Answer]) -> _Answer:
-        """Send a request that may be repeated."""
+        """Return the result of ``request``, which may be called repeatedly. Raises ``OSError``."""
         with self._convert_errors():
             return retry(lambda: request(self._store))
 
     @contextmanager
     def _convert_errors(self) -> Iterator[None]:
-        """Raise errors as ``OSError`` with short texts, without secrets."""
+        """Convert errors raised in the context to ``OSError`` with short texts without secrets."""
         from obstore.exceptions import BaseError
 
         try:
@@ -321,10 +322,10 @@ class StorePlace(Place):
 
 
 def retry(ask: Callable[[], _Answer], *, conditional: bool = False) -> _Answer:
-    """Repeat a request of obstore or delta-rs as often as useful.
+    """Return the result of ``ask``, a request by obstore or delta-rs, which is repeated after errors that may pass.
 
-    The libraries repeat incomplete answers only for long contents of objects, and failed connections only for
-    unconditional requests.
+    The libraries themselves retry after an incomplete response only for long contents, and after a failed connection
+    only for unconditional requests. ``conditional`` says that ``ask`` is a conditional request.
     """
     for pause in _PAUSES:
         try:
@@ -338,7 +339,7 @@ def retry(ask: Callable[[], _Answer], *, conditional: bool = False) -> _Answer:
 
 
 def shorten_error(text: str) -> str:
-    """Return an error of obstore or delta-rs in one line, without the sent data."""
+    """Return the text of an obstore or delta-rs error as one line, without the data that was sent."""
     text = _CAUSE.sub(": ", text)
     status, code = _STATUS.search(text), _CODE.search(text) or _OAUTH_CODE.search(text)
     first = text.partition("\n")[0]
@@ -356,9 +357,9 @@ def shorten_error(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def connect(root: str, storage: Storage) -> ObjectStore:
-    """The client of a store, with its connections, kept by this process. Raises ``PipelineError``."""
+    """Return the client of the store ``root``, cached with its connections. Raises ``PipelineError``."""
     try:
-        # All of it first: its classes can be imported while another thread has not yet defined what they call.
+        # Import the whole package first: another thread may have defined its classes, but not yet what they call.
         import obstore  # noqa: F401
         from obstore.exceptions import BaseError
         from obstore.store import S3Store, from_url

@@ -1,1 +1,1 @@
-"""What became of batches: reports, metrics, and their upload to a registry."""
+"""The results of batches: reports, metrics, and their upload to a registry."""

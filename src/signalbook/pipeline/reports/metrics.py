@@ -1,7 +1,7 @@
-"""What the batches of an output folder come to, as Prometheus wants to have it.
+"""Totals of the batches of an output folder, as Prometheus metrics.
 
-Nothing is counted here: whatever is exposed is out of reports, and adds up as they do. The labels are the pipeline's
-name, definitions (as many as the registry has) and reasons (K-44).
+All numbers come from the reports of batches. The labels are the name of the pipeline, the definitions (at most as many
+as the registry has) and the reasons (K-44).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PIPELINE: Final = "pipeline"
 
 
 class Metrics(Collector):
-    """The totals of all batches of one pipeline, and its newest batch. Safe for threads."""
+    """The totals of all batches of one pipeline, and gauges of its newest batch. Threads may share an instance."""
 
     def __init__(self, pipeline: str) -> None:
         self._pipeline = pipeline
@@ -36,7 +36,7 @@ class Metrics(Collector):
         self._last: Report | None = None
 
     def add(self, report: Report) -> None:
-        """Count a batch; each once, in the order they were committed in."""
+        """Add the report of a batch. Call this once for each batch, in the order of the commits."""
         with self._lock:
             self._tally.add(replace(report.tally, violations=Violations()))
             self._batches += 1
@@ -55,14 +55,17 @@ class Metrics(Collector):
         return generate_latest(self._build_registry())
 
     def write(self, path: Path) -> None:
-        """Replace a file by it, in one step. Raises ``PipelineError``."""
+        """Write the metrics in the text exposition format to the file ``path``, which is replaced atomically.
+
+        Raises ``PipelineError`` if the file cannot be written.
+        """
         try:
             write_to_textfile(str(path), self._build_registry())
         except OSError as error:
             raise build_disk_error(error, path) from error
 
     def serve(self, host: str, port: int) -> Server:
-        """Answer Prometheus at this address. Raises ``PipelineError`` if that cannot be."""
+        """Start a server for the metrics at this address. Raises ``PipelineError`` if it cannot listen there."""
         return Server(self._build_registry(), host, port)
 
     def _build_registry(self) -> CollectorRegistry:
@@ -132,7 +135,10 @@ class Metrics(Collector):
 
 
 class Server:
-    """Metrics over HTTP, from a thread of its own until it is closed. ``port`` is where, also if any was asked for."""
+    """An HTTP server for metrics that runs in a thread until it is closed.
+
+    The attribute ``port`` is the port in use, also if the argument was 0 for any free port.
+    """
 
     def __init__(self, registry: CollectorRegistry, host: str, port: int) -> None:
         try:
@@ -142,14 +148,17 @@ class Server:
         self.port = self._server.server_port
 
     def close(self) -> None:
-        """Serve no longer."""
+        """Stop the server and wait for the end of its thread."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
 def _count_rejected(tally: Tally) -> dict[tuple[str, str], int]:
-    """Return dead letters by definition and reason; the definition is empty for those charged to none."""
+    """Return the number of dead letters by definition and reason.
+
+    The definition is empty for dead letters that are charged to no definition.
+    """
     counts = {(xid, reason): count for xid, reasons in tally.blamed.items() for reason, count in reasons.items()}
     for reason, count in tally.reasons.items():
         unassigned = count - sum(reasons[reason] for reasons in tally.blamed.values())

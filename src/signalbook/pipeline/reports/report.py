@@ -1,4 +1,4 @@
-"""What became of a batch: counts that must add up."""
+"""The report of a batch: what became of its messages, in counts that must add up."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.values import Finding, JSONObject, format_timestamp
 
 TOP: Final = 10
-"""Kinds of violations reported for one definition."""
+"""The maximum number of kinds of violations reported for one definition."""
 MOST: Final = 500
-"""Kinds of violations reported for one batch."""
+"""The maximum number of kinds of violations reported for one batch."""
 MOST_PATHS: Final = 100
-"""Paths that are counted of what the columns of one definition do not hold."""
+"""The maximum number of paths at which rescued values are counted, for one definition."""
 OTHERS: Final = ""
-"""The path that stands for all others."""
+"""The path under which rescued values are counted once there are ``MOST_PATHS`` paths."""
 HELD: Final = 4 * MOST
-"""Kinds of violations in memory."""
+"""The maximum number of kinds of violations in memory."""
 _MAX_TEXT_CHARS: Final = 200
 _PLACES: Final = {"no_match": "type", "not_cloudevent": "specversion"}
-"""Where to look in a message that breaks a rule as a whole; in others at the payload."""
+"""The member to show in the excerpt, by rule, for violations of the whole message.
+
+For other rules it is the payload.
+"""
 _INDEX: Final = re.compile(r"(?<=/)\d+(?=/|$)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedExample:
-    """A rejected message: its source, the violation, and the bytes around the mistake."""
+    """A rejected message as an example of a violation: its source and position there, the violation, and an excerpt."""
 
     source: str
     position: int
@@ -43,9 +46,10 @@ class RejectedExample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedViolation:
-    """Something wrong with ``messages`` messages meant for ``definition`` (an xid; empty if that is in doubt).
+    """A kind of violation, and the number of ``messages`` with it.
 
-    ``path`` is that of the findings, with ``*`` for the indices of arrays.
+    ``definition`` is the xid of the definition that the messages were meant for, empty if that is uncertain. ``path``
+    is the path of the findings, with ``*`` for the indices of arrays.
     """
 
     definition: str
@@ -61,14 +65,14 @@ class CountedViolation:
 
 @dataclass(slots=True, kw_only=True)
 class Violations:
-    """Counts of violations. ``others`` are those of kinds that are not held any more."""
+    """Counts of violations by kind. ``others`` is the count of all kinds that were dropped to limit memory."""
 
     found: dict[str, CountedViolation] = field(default_factory=dict)
     others: int = 0
 
     @property
     def total(self) -> int:
-        """Messages times the kinds of violations each had."""
+        """The sum of all counts. A message counts once for each kind of violation that it has."""
         return sum(violation.messages for violation in self.found.values()) + self.others
 
     def record(
@@ -81,12 +85,13 @@ class Violations:
         original: bytes,
         messages: int = 1,
     ) -> None:
-        """Count a rejected message once for each path and rule that it breaks; the first to break one is its example.
+        """Count a rejected message once for each kind of violation (path and rule) in ``findings``.
 
-        So many ``messages`` break the same; ``source``, ``position`` and ``original`` are those of the first.
+        ``messages`` is the number of messages with the same findings. The first message of each kind becomes its
+        example: ``source``, ``position`` and ``original`` (its bytes) describe that message.
 
-        Nothing is taken from the message but the ``message`` of a finding, 120 bytes of ``original`` around its place
-        and the paths, all cut to size.
+        Only limited parts of a message are kept: the texts and paths of the findings, and 120 bytes of ``original``
+        around each violation.
         """
         # Reversed, so that of several findings of a kind the first one stays as its example.
         kinds = {build_violation_kind(finding.path, finding.rule): finding for finding in reversed(findings)}
@@ -107,7 +112,7 @@ class Violations:
             )
 
     def add(self, other: Violations) -> None:
-        """Add the counts of ``other``; an example that was there first stays."""
+        """Add the counts of ``other``. For kinds in both, the own example is kept."""
         for key, violation in other.found.items():
             if key in self.found:
                 self._count(key, violation.messages)
@@ -116,7 +121,7 @@ class Violations:
         self.others += other.others
 
     def list_top(self) -> list[CountedViolation]:
-        """Return the most frequent violations first: ``TOP`` for each definition, ``MOST`` altogether."""
+        """Return the most frequent violations first: at most ``TOP`` per definition and ``MOST`` in total."""
         per_definition: Counter[str] = Counter()
         top_violations = []
         for _, violation in sorted(self.found.items(), key=lambda item: (-item[1].messages, item[0])):
@@ -126,7 +131,7 @@ class Violations:
         return top_violations[:MOST]
 
     def trim(self) -> None:
-        """Hold no more than ``list_top``."""
+        """Drop all kinds of violations that ``list_top`` does not return, and add their counts to ``others``."""
         total, top_violations = self.total, self.list_top()
         self.found = {
             _build_key(violation.definition, violation.path, violation.rule): violation for violation in top_violations
@@ -139,13 +144,13 @@ class Violations:
 
     def _store(self, key: str, violation: CountedViolation) -> None:
         self.found[key] = violation
-        # Well beyond what is reported, so that a kind which is rare in this task may still be common in all of them.
+        # The limit is far above what is reported, because a kind that is rare in this task may be common in others.
         if len(self.found) > HELD:
             self.trim()
 
 
 def build_violation_kind(path: str, rule: str) -> tuple[str, str]:
-    """Return path and rule of a violation as they are counted: with ``*`` for indices of arrays, and cut to size."""
+    """Return the kind of a violation: its path with ``*`` for the indices of arrays, and its rule, both cut to size."""
     return _clean_text(_INDEX.sub("*", path)), _clean_text(rule)
 
 
@@ -173,18 +178,20 @@ class Span:
     newest: int
 
     def to_json(self) -> JSONObject:
-        """Return both as RFC3339, without times that no calendar has."""
+        """Return both times as RFC 3339 text. Times outside the years 1 to 9999 are left out."""
         times = {"oldest": _convert_instant(self.oldest), "newest": _convert_instant(self.newest)}
         return {name: format_timestamp(time) for name, time in times.items() if time is not None}
 
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """Messages counted while they are processed; ``landed``, ``rejected`` and more by the xid of their definition.
+    """The counts of messages while they are processed. Most members count by the xid of the definition.
 
-    ``blamed`` are the reasons of ``rejected``, ``times`` the event times of what landed, ``bytes`` those of the input.
-    ``rescued`` is what columns do not hold, by path: in how many messages that landed each is. ``duplicates`` are
-    messages that landed although an object in their payload has a name twice.
+    ``read``, ``dropped`` and ``dead_lettered`` are totals, and ``reasons`` counts dead letters by reason. ``landed``
+    counts rows in tables, ``rejected`` the dead letters that were certainly meant for a definition, and ``blamed``
+    these by reason. ``times`` are the event times of landed messages, ``bytes`` is the size of the input. ``rescued``
+    counts landed messages by the paths of values that no column holds. ``duplicates`` counts messages that landed
+    although an object in their payload has a name twice.
     """
 
     read: int = 0
@@ -201,13 +208,16 @@ class Tally:
     duplicates: Counter[str] = field(default_factory=Counter)
 
     def land(self, xid: str, messages: int, time: Span | None = None) -> None:
-        """Count messages that land in the table of a definition."""
+        """Count ``messages`` that land in the table of the definition ``xid``, with the span of their event times."""
         self.landed[xid] += messages
         if time is not None:
             self._extend_times(xid, time)
 
     def reject(self, reason: str, candidates: Sequence[str] = (), messages: int = 1) -> None:
-        """Count dead letters, and charge them to the definition they were meant for where that is beyond doubt."""
+        """Count ``messages`` dead letters with this ``reason``.
+
+        They are charged to a definition only if it is their only candidate (``candidates`` are xids).
+        """
         self.dead_lettered += messages
         self.reasons[reason] += messages
         xid = find_charged(candidates)
@@ -216,7 +226,10 @@ class Tally:
             self.blamed.setdefault(xid, Counter())[reason] += messages
 
     def rescue(self, xid: str, paths: Mapping[str, int]) -> None:
-        """Count what columns do not hold; beyond ``MOST_PATHS`` of a definition as ``OTHERS``."""
+        """Add counts of messages with rescued values, by path, for the definition ``xid``.
+
+        Once the definition has ``MOST_PATHS`` paths, further paths are counted as ``OTHERS``.
+        """
         if not paths:
             return
         counts = self.rescued.setdefault(xid, Counter())
@@ -253,7 +266,7 @@ class Tally:
 
     @property
     def time(self) -> Span | None:
-        """The event times of all that landed."""
+        """The span of the event times of all landed messages; None if no message had a time."""
         spans = self.times.values()
         if not spans:
             return None
@@ -265,26 +278,27 @@ class Tally:
 
 
 def find_charged(candidates: Sequence[str]) -> str:
-    """Return the definition that a rejected message was meant for, empty if that is in doubt."""
+    """Return the definition that a rejected message was meant for; empty if there is not exactly one candidate."""
     return candidates[0] if len(candidates) == 1 else ""
 
 
 def decode(text: bytes, type: type[_T]) -> _T:
-    """A dataclass with a ``Tally`` in it, out of the JSON that ``msgspec.json.encode`` makes of it."""
+    """Return the instance of ``type``, a dataclass that contains a ``Tally``, from JSON of ``msgspec.json.encode``."""
     return msgspec.json.decode(text, type=type, dec_hook=read_counters)
 
 
 def read_counters(_: type, value: dict[str, int]) -> Counter[str]:
-    """Return the value of a ``Tally`` that JSON has as an object."""
+    """Convert ``value``, decoded from JSON, to the ``Counter`` of a ``Tally``. A ``dec_hook`` of msgspec."""
     return Counter(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The outcome of one batch. ``seconds`` run from reading the input to the last commit, without Spark's start.
+    """The outcome of one batch. ``seconds`` is the time from the first read to the last commit, without Spark's start.
 
-    ``written`` are bytes in tables and dead letters, ``finished`` is when all was committed. ``left_out`` are the
-    definitions that could not be used, by xid, with the reasons; ``doubts`` are about the others.
+    ``written`` is the size in bytes of the new files, and ``finished`` the time of the last commit. ``left_out`` are
+    the definitions that could not be used, by xid, with the reasons. ``doubts`` are warnings about the other
+    definitions.
     """
 
     batch: str
@@ -299,24 +313,24 @@ class Report:
 
     @property
     def landed(self) -> int:
-        """Messages in tables."""
+        """The number of messages that landed in tables."""
         return self.tally.landed.total()
 
     @property
     def dead_letter_share(self) -> float:
-        """The share of the messages read that became dead letters, 0 to 1; 0 where none were read."""
+        """The share of the messages read that became dead letters, 0 to 1; 0 if no message was read."""
         return self.tally.dead_lettered / self.tally.read if self.tally.read else 0.0
 
     @property
     def events_per_second(self) -> float:
-        """Messages read per second."""
+        """The number of messages read per second; 0 if no time was measured."""
         return self._compute_rate(self.tally.read)
 
     @property
     def lag_seconds(self) -> float | None:
-        """The age of the newest landed event when the batch was committed; at least 0, because clocks differ.
+        """The age in seconds of the newest landed event at the commit of the batch; at least 0, because clocks differ.
 
-        None if no event had a time.
+        None if no event had a time, or the batch is not committed.
         """
         time = self.tally.time
         newest = None if time is None else _convert_instant(time.newest)
@@ -325,7 +339,7 @@ class Report:
         return max((self.finished - newest).total_seconds(), 0.0)
 
     def to_json(self) -> JSONObject:
-        """The object that ``pipeline run --json`` prints, as docs/reports.md has it."""
+        """Return the object that ``pipeline run --json`` prints. docs/reports.md describes it."""
         tally = self.tally
         return {
             "batch": self.batch,
@@ -356,7 +370,7 @@ class Report:
         return [{"definition": xid, "path": path, "messages": count} for xid, path, count in ordered[:MOST]]
 
     def encode_left_out(self) -> JSONObject:
-        """Return the member that names the definitions left out, empty without any."""
+        """Return an object with the member ``left_out``, or an empty object if no definition was left out."""
         reasons_by_xid = {
             xid: [_clean_text(reason) for reason in why[:TOP]] for xid, why in sorted(self.left_out.items())
         }

@@ -1,7 +1,8 @@
-"""Report upload: each batch of the journal once, in order, whenever the registry can be reached; and metrics.
+"""Upload the report of each batch to a registry, in order, whenever the registry can be reached; and update metrics.
 
-What was sent is written down beside the journal. A program that dies in between sends a report again, which the
-registry knows by its batch; nothing is lost, since what the journal has and that file has not is still to be sent.
+The output folder records which reports were sent. Entries of the journal that are not recorded are still to be sent, so
+that no report is lost. If a program dies before it records a report, the report is sent again, and the registry
+recognises it by its batch.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ from signalbook.values import digest
 from signalbook.xid import XidError, check_id
 
 FOLDER: Final = "reports"
-# Reports sent at a time; a registry that hears of a pipeline for the first time gets no more of its past.
+# The maximum number of reports to send at a time. A registry that is new to a pipeline gets no older reports.
 _MOST: Final = 1000
 _TIMEOUT: Final = 5.0
 _PAUSE: Final = 30.0
-# It is no report, or too large for what stands before the registry: sending it again will not help.
+# Responses after which sending the report again is useless: the report is invalid, or too large for a proxy.
 _FINAL: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-# What an id of the registry cannot have, anywhere and at its beginning.
+# Characters that an id of the registry cannot contain, and characters that it cannot begin with.
 _NO_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]", re.ASCII)
 _NO_START: Final = re.compile(r"^[^A-Za-z0-9_]+", re.ASCII)
 _MAX_NAME_CHARS: Final = 128
 
 
 class ReportUpload:
-    """The reports of an output folder for the pipeline ``name`` of the registry at ``url``.
+    """An upload of the reports of an output folder to the registry at ``url``, for the pipeline ``name``.
 
-    ``notify`` is called with what is wrong, once until it is right again; a registry that does not answer is left alone
-    for ``pause`` seconds, and one that hears of the pipeline late gets the newest ``most``. Raises ``SignalbookError``
-    for what is no URL.
+    ``notify`` is called with an error once, and again only after it was resolved. After an error nothing is sent for
+    ``pause`` seconds. Of the reports that are to be sent, only the newest ``most`` are sent at a time. Raises
+    ``SignalbookError`` if ``url`` is not a URL.
     """
 
     def __init__(
@@ -69,7 +70,10 @@ class ReportUpload:
         self._known = self._sent.read_names()
 
     def send(self) -> None:
-        """Send what is to be sent. Never raises: what cannot be sent now stays for the next time."""
+        """Send all reports that were not sent yet.
+
+        Never raises: reports that cannot be sent now are sent the next time.
+        """
         if time.monotonic() < self._next:
             return
         try:
@@ -86,8 +90,7 @@ class ReportUpload:
 
     def _send_all(self) -> None:
         news = self._journal.list_new(self._known)
-        # What is older than that is noted without being sent, or a registry that is new here would get years of
-        # reports.
+        # Older reports are recorded as sent without being sent. Otherwise a new registry would get years of reports.
         self._note(*news[: -self._most])
         for name in news[-self._most :]:
             batch = self._journal.read_entry(name)
@@ -116,12 +119,18 @@ class ReportUpload:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """The names of entries that were sent: lines of a file, or where nothing can be added to one, objects below it."""
+    """The record of sent reports, by the names of their journal entries.
+
+    It is a file with one name per line. Stores cannot append to files: there it is an empty object per name.
+    """
 
     place: Place
 
     def read_names(self) -> set[str]:
-        """Return all names. Raises ``PipelineError``."""
+        """Return the names of all sent entries; empty without a record.
+
+        Raises ``PipelineError`` if it cannot be read.
+        """
         try:
             if self.place.folder is None:
                 return {file.path for file in self.place.list_files()}
@@ -144,9 +153,9 @@ class _Sent:
 
 @contextmanager
 def reporting(output: Where, options: ReportOptions, notify: Callable[[str], None]) -> Iterator[Callable[[], None]]:
-    """Yield a function to call after each batch of an output, which sends reports and renews metrics.
+    """Yield a function to call after each batch of ``output``. It sends reports and updates metrics as ``options`` say.
 
-    What is called never raises, and ``notify`` takes what went wrong. Raises ``PipelineError`` and other
+    The function never raises; ``notify`` is called with its errors. Raises ``PipelineError`` and other
     ``SignalbookError`` for options that cannot work.
     """
     if not (options.to or options.metrics_file or options.metrics_port):
@@ -171,9 +180,10 @@ def reporting(output: Where, options: ReportOptions, notify: Callable[[str], Non
 
 
 def exposition(output: Where, name: str = "") -> bytes:
-    """Return the metrics of all batches of an output folder in Prometheus' text format.
+    """Return the metrics of all batches of ``output`` in Prometheus' text format.
 
-    Raises ``PipelineError``.
+    ``name`` is the name of the pipeline, by default that of the folder. Raises ``PipelineError`` if ``name`` is not an
+    id, or ``output`` is not an output folder of the pipeline.
     """
     metrics = Metrics(_choose_name(output, ReportOptions(name=name)))
     _refresh(metrics, Journal.open_existing(output), set())
@@ -200,7 +210,7 @@ def _expose(
 
 
 def _refresh(metrics: Metrics, journal: Journal, counted: set[str]) -> None:
-    """Count the batches that were committed since."""
+    """Add the batches to ``metrics`` that are not among the ``counted`` names, and add their names there."""
     for name in journal.list_new(counted):
         batch = journal.read_entry(name)
         counted.add(name)
@@ -209,7 +219,10 @@ def _refresh(metrics: Metrics, journal: Journal, counted: set[str]) -> None:
 
 
 def _choose_name(output: Where, options: ReportOptions) -> str:
-    """Return the name of the pipeline, which must be an id of a registry. Raises ``PipelineError``."""
+    """Return the name of the pipeline: the configured name, or one made from the name of the output folder.
+
+    Raises ``PipelineError`` if it is not a valid id of a registry.
+    """
     try:
         return check_id(options.name or _build_default(place_of(output).name))
     except XidError as error:
@@ -217,5 +230,5 @@ def _choose_name(output: Where, options: ReportOptions) -> str:
 
 
 def _build_default(folder: str) -> str:
-    """Return the id that is nearest to the name of a folder."""
+    """Return the name of a folder as an id: invalid characters are replaced by ``-`` or left out at the beginning."""
     return _NO_START.sub("", _NO_ID.sub("-", folder))[:_MAX_NAME_CHARS] or "pipeline"

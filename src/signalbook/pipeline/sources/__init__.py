@@ -1,1 +1,1 @@
-"""Where messages come from: files, tables and brokers, each as a source registered by the name of an input format."""
+"""Sources of messages: files, tables and brokers. Each source is registered under the name of an input format."""

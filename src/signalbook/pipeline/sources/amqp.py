@@ -1,6 +1,7 @@
-"""Queues of AMQP 1.0: ``amqp://HOST:PORT/ADDRESS``; ``amqps://`` with TLS.
+"""A source for queues of AMQP 1.0: ``amqp://HOST:PORT/ADDRESS``, with TLS ``amqps://``.
 
-A message is accepted once it is written; what was not accepted when a connection ends is given again.
+A message is accepted when it is written to the spool. When a connection ends, the broker delivers messages that were
+not accepted again.
 """
 
 from __future__ import annotations
@@ -36,25 +37,25 @@ _INPUTS: Final = brokers.BrokerInputFormat(
 )
 _MOST: Final = 500
 _HEARTBEAT: Final = 2.0
-# Of those that come one after the other: seconds of silence behind which they are given on, and of all together.
+# ``receive`` returns messages after this many seconds of silence, and at the latest this long after the first message.
 _MORE: Final = 0.01
 _TOGETHER: Final = 0.1
 
 
 class Amqp(SpoolingSource):
-    """Messages of one node, mostly a queue: what waits there, and what comes."""
+    """The source ``amqp``: the waiting and future messages of one node, usually a queue."""
 
     name = "amqp"
     protocol = "AMQP/1.0"
     cloudevents_json = True
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """Return the message with all its sections; undecodable messages are returned as bytes."""
+        """Return the message at ``index`` with its sections. The body of an undecodable message is all its bytes."""
         row = batch.record(index, "key", "value", "received_at")
         return build_message(row["key"] or b"", row["value"], row["received_at"], reference=batch.path)
 
     def to_records(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
-        """Return the records of many messages for dead letters."""
+        """Return the dead-letter records of the messages at ``indices``."""
         rows = select_rows(batch, indices)
         sections, content_types, encodings = read_sections(rows.column("key").cast(pa.binary()))
         return MessageRecords.of(
@@ -68,11 +69,14 @@ class Amqp(SpoolingSource):
         )
 
     def parse_broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerInput:
-        """Return the broker of the messages. Raises ``PipelineError``."""
+        """Return the broker that ``inputs`` name. Raises ``PipelineError`` for invalid addresses and options."""
         return _read_input(inputs, options)
 
     def connect(self, inputs: Sequence[str], options: Mapping[str, str], spool: MessageSpool) -> ReceivingConnection:
-        """A connection on which messages come. Raises ``PipelineError`` and what may pass."""
+        """Return a connection that receives messages.
+
+        Raises ``PipelineError``, and ``BrokerUnavailable`` for errors that may pass.
+        """
         broker = _read_input(inputs, options)
         (node,) = broker.names
         session = spool.read_session()
@@ -87,7 +91,7 @@ SOURCE: Final = Amqp()
 
 
 class _Connection:
-    """A connection with one link, attached."""
+    """A connection with one link, which receives messages of ``node``."""
 
     def __init__(self, broker: brokers.BrokerInput, node: str, name: str) -> None:
         self._receiver = AMQPReceiver.open(broker.settings, address=node, name=name, most=_MOST)
@@ -95,43 +99,42 @@ class _Connection:
         self._heartbeat = time.monotonic()
 
     def receive(self, seconds: float) -> Sequence[ReceivedMessage]:
-        """Return the messages that arrive, at most a few hundred."""
+        """Return the messages that arrive within ``seconds``, at most a few hundred."""
         deliveries: list[AMQPDelivery] = []
-        end = math.inf  # before there is a message: a large one that is on its way is no silence
+        end = math.inf  # no limit before the first message: a large message may still be arriving
         self.keep_alive()
         try:
             self._connection.limit(seconds)
             while len(deliveries) < _MOST and time.monotonic() < end and self._connection.has_frame():
                 self._connection.limit()
                 delivery = self._receiver.take()
-                if (
-                    delivery and not deliveries
-                ):  # where they come one by one without a pause, the first has waited enough
+                # If messages arrive without a pause, the first must not wait longer.
+                if delivery and not deliveries:
                     end = time.monotonic() + _TOGETHER
                 deliveries += [delivery] if delivery else []
                 self._connection.limit(_MORE if deliveries else seconds)
         except BrokerTimeout:
-            pass  # nothing is lost: a frame that came in part is kept
-        # without its content, which would be in memory twice where messages wait
+            pass  # nothing is lost: a partial frame stays in memory
+        # drop the content of the delivery, which would be in memory twice while messages wait
         return [
             ReceivedMessage(message=_build_spooled_message(arrived.content), token=replace(arrived, content=b""))
             for arrived in deliveries
         ]
 
     def confirm(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Accept messages."""
+        """Accept messages, so that the broker forgets them."""
         self._connection.limit()
         self._receiver.accept([message.token for message in messages])
 
     def keep_alive(self) -> None:
-        """Say something: brokers end connections on which nothing was said for long."""
+        """Send a heartbeat if one is due, because brokers close connections on which nothing is sent for long."""
         if time.monotonic() - self._heartbeat > _HEARTBEAT:
             self._connection.limit()
             self._connection.send_heartbeat()
             self._heartbeat = time.monotonic()
 
     def close(self) -> None:
-        """Say good-bye, and hang up once the broker knows of all that was accepted."""
+        """Close the connection after the broker has read all acceptances."""
         self._connection.close(drain=True)
 
 
@@ -143,7 +146,10 @@ def _read_input(inputs: Sequence[str], options: Mapping[str, str]) -> brokers.Br
 
 
 def _build_spooled_message(content: bytes) -> SpooledMessage:
-    """Return a message as the spool keeps it: body and other sections apart, or whole if it is not a message."""
+    """Return a message in the form for the spool: the body, and the other sections as ``key``.
+
+    If ``content`` is not a valid message, all of it becomes the body.
+    """
     now = time.time_ns() // 1000
     try:
         around, body = split_body(content)

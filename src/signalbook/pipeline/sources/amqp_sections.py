@@ -1,4 +1,4 @@
-"""The sections of messages of AMQP, out of the bytes that a spool keeps of them."""
+"""Read the sections of AMQP messages from the bytes in a spool."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from signalbook.messages import Message, format_sections
 from signalbook.messages.bindings.amqp import MEDIA, message
 from signalbook.pipeline.fastpath.native import PayloadSpans, load_module, read_columns
 
-# What the native module says of messages: their sections, content types and encodings.
+# The columns that the native module returns: sections, content types and encodings of messages.
 _STATED: Final = pa.schema([(name, pa.string()) for name in ("sections", "content_type", "content_encoding")])
 
 
 def build_message(around: bytes, value: bytes, received_at: datetime | None = None, reference: str = "") -> Message:
-    """Return the message with a value as its body and the given sections. Raises ``AMQPError``."""
+    """Return the message with the body ``value``, and the other sections encoded in ``around``.
+
+    Raises ``AMQPError``.
+    """
     stated = {name: _convert_value(fields) for name, fields in sections(around).items()}
     return message(value, stated, received_at=received_at, reference=reference)
 
@@ -26,7 +29,7 @@ def build_message(around: bytes, value: bytes, received_at: datetime | None = No
 def build_sections(
     address: str | None, headers: Sequence[tuple[str, str | bytes]]
 ) -> dict[str, dict[str, str | bytes]]:
-    """Return the sections of a message that is a row of a DataFrame, which has no more than these."""
+    """Return the sections of a message from a DataFrame row, which has only an address and headers."""
     stated = dict(headers)
     properties = {"to": address, **{name: stated.get(name) for name in MEDIA}}
     return {
@@ -36,7 +39,10 @@ def build_sections(
 
 
 def read_sections(around: pa.BinaryArray) -> list[pa.StringArray]:
-    """Return the sections around bodies in JSON (null without any), content types and encodings."""
+    """Return the sections as JSON (null if there are none), the content types and the encodings of messages.
+
+    ``around`` has the encoded sections of each message except the body.
+    """
     batch, unknown = load_module().section_texts(PayloadSpans.of(around).places)
     stated = read_columns(batch, _STATED)
     if not unknown:
@@ -55,7 +61,7 @@ def _format_stated(sent: Message) -> tuple[str | None, str, str]:
 
 def _convert_value(value: Any) -> Any:
     """Return a value as a Python object."""
-    if type(value) is str:  # as most are
+    if type(value) is str:  # the usual case
         return value
     if isinstance(value, Timestamp):
         return value.moment()

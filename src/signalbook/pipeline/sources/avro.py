@@ -1,4 +1,4 @@
-"""Avro object container files whose records are CloudEvents in the Avro event format."""
+"""A source for Avro object container files whose records are CloudEvents in the Avro event format."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ class ContainerHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerBlock:
-    """A block at byte ``offset``: ``count`` records, still packed. One with an ``error`` counts as one record."""
+    """A block at byte ``offset`` of the file: ``count`` records, still compressed.
+
+    A block with an ``error`` is damaged and counts as one record.
+    """
 
     offset: int
     count: int
@@ -56,19 +59,19 @@ class ContainerBlock:
     error: str = ""
 
     def __str__(self) -> str:
-        """Return the place of the block."""
+        """Return the place of the block for error messages."""
         return f"the block at byte {self.offset}"
 
 
 class DamagedBlock(ValueError):
-    """A block that cannot be read, or not to its end; the text says why."""
+    """The error for a block that cannot be read completely; its text says why."""
 
 
 class FileWindow:
-    """The part in memory of a file that is read forwards.
+    """The part of a file that is in memory while the file is read from beginning to end.
 
-    Going back in a packed file means unpacking all of it again, so everything that may be read again is kept until
-    ``forget``. A damaged file ends at the ``damage``.
+    Seeking back in a compressed file means decompressing it again from the start, so bytes stay in memory until
+    ``forget`` is called. A damaged file seems to end at the damage; ``damage`` is the error then, otherwise None.
     """
 
     def __init__(self, file: Readable) -> None:
@@ -78,7 +81,7 @@ class FileWindow:
         self._content = bytearray()
 
     def read_at(self, place: int, size: int) -> bytes:
-        """Return the bytes at a place; fewer only at the end of the file."""
+        """Return ``size`` bytes at the offset ``place``; fewer only at the end of the file."""
         if not 0 <= place - self._start <= len(self._content):
             self._file.seek(place)
             self._start, self._content = place, bytearray()
@@ -86,7 +89,7 @@ class FileWindow:
         return bytes(memoryview(self._content)[place - self._start :][:size])
 
     def fill(self, end: int) -> bool:
-        """Read up to ``end``, and return True if the file goes that far."""
+        """Read the file up to the offset ``end``, and return True if the file has that many bytes."""
         while (missing := end - self._start - len(self._content)) > 0 and (piece := self._read_piece(missing)):
             self._content += piece
         return missing <= 0
@@ -101,19 +104,19 @@ class FileWindow:
             return b""
 
     def forget(self, place: int) -> None:
-        """Keep nothing from before a place."""
+        """Release the bytes before the offset ``place``."""
         if self._start < place <= self._start + len(self._content):
             del self._content[: place - self._start]
             self._start = place
 
 
 def read_header(path: str, window: FileWindow) -> ContainerHeader:
-    """The header of the container. Raises ``DamagedFile`` if the file is none."""
+    """Return the header of the container. Raises ``DamagedFile`` if the file is not an Avro container."""
     head = window.read_at(0, _USUAL_HEADER)
     if not head.startswith(_MAGIC):
         raise DamagedFile(path, "it is no Avro object container file", UNREADABLE, head)
     try:
-        # Most headers are short; a schema of megabytes is read in a second try, with a bound of its own.
+        # Most headers are short. A header with a schema of megabytes is read in a second try, up to a larger limit.
         header = _parse_header(head)
     except BROKEN:
         header = _read_long_header(path, window.read_at(0, _MAX_HEADER))
@@ -144,10 +147,10 @@ def _parse_header(head: bytes) -> ContainerHeader:
 def read_blocks(
     window: FileWindow, header: ContainerHeader, start: int, end: int
 ) -> Iterator[tuple[int, ContainerBlock]]:
-    """The blocks that begin in the bytes ``start`` to ``end``, each with the number of its first record in the file.
+    """Yield each block that begins in the bytes ``start`` to ``end``, with the number of its first record in the file.
 
-    Blocks before are skipped, but counted. Behind a damaged block reading goes on at the next marker between blocks,
-    and ends where there is none to be found for too long.
+    Earlier blocks are skipped, but their records are counted. After a damaged block, reading continues at the next
+    marker between blocks. It ends if no marker is found within ``MAX_BLOCK`` bytes.
     """
     number, offset = 0, header.end
     while offset < end:
@@ -180,7 +183,7 @@ def _read_block(
     if (with_content and not window.fill(end + _SYNC)) or window.read_at(end, _SYNC) != header.sync:
         return _find_damage(window, header, offset)
     content = window.read_at(begin, size) if with_content else b""
-    # no record takes less than a byte, and numbers of records stay such that there is room for them in 64 bits
+    # each record takes at least one byte; the limit also keeps the numbers of records within 64 bits
     return ContainerBlock(offset=offset, count=min(count, MAX_BLOCK), content=content), end + _SYNC
 
 
@@ -198,7 +201,7 @@ def _find_damage(window: FileWindow, header: ContainerHeader, offset: int) -> tu
         if size > MAX_BLOCK:
             error = f"from here on there is no block of an Avro container for {MAX_BLOCK} bytes; the rest is not read"
             return ContainerBlock(offset=offset, count=1, content=content[:KEPT], error=error), ENDLESS
-        size *= 2  # the next marker is near as a rule, and hostile files have damage in each few bytes
+        size *= 2  # start small: the next marker is usually near, and a hostile file may be damaged every few bytes
 
 
 def _read_long(stream: BytesIO) -> int:
@@ -214,7 +217,7 @@ def _read_long(stream: BytesIO) -> int:
 
 
 def unpack(codec: str, block: ContainerBlock) -> bytes:
-    """Return the unpacked records of a block. Raises ``DamagedBlock``, also for more than ``MAX_BLOCK`` bytes."""
+    """Return the decompressed records of a block. Raises ``DamagedBlock``, also for more than ``MAX_BLOCK`` bytes."""
     if block.error:
         raise DamagedBlock(block.error)
     try:
@@ -229,9 +232,10 @@ def unpack(codec: str, block: ContainerBlock) -> bytes:
 def read_records(
     content: bytes, count: int, read: Callable[[BytesIO], Any], expected: str
 ) -> Iterator[tuple[Any, int]]:
-    """Yield ``count`` records by ``read``, each with its end. Raises ``DamagedBlock`` for one that is not ``expected``.
+    """Yield ``count`` records of ``content``, decoded by ``read``, each with the offset of its end.
 
-    Also raises it for data after the last record.
+    Raises ``DamagedBlock`` for a record that cannot be decoded, and for data after the last record. ``expected``
+    describes a record in the error text.
     """
     stream, end = BytesIO(content), 0
     for _ in range(count):
@@ -240,7 +244,7 @@ def read_records(
         except BROKEN as error:
             raise DamagedBlock(f"not {expected}: {str(error) or type(error).__name__}") from None
         before, end = end, stream.tell()
-        if end == before:  # a hostile block may claim any number of these
+        if end == before:  # a hostile block may claim any number of empty records
             raise DamagedBlock("its records take no bytes")
         yield record, end
     if end < len(content):
@@ -275,7 +279,7 @@ def _unpack_zstandard(content: bytes) -> bytes:
 
 
 def _unpack_snappy(content: bytes) -> bytes:
-    """Unpack Snappy's own format, which begins with the length, and check the CRC-32 that follows it."""
+    """Decompress data in Snappy's raw format, and check the CRC-32 of the result that follows the data."""
     packed, checksum = content[:-4], content[-4:]
     size = _read_unsigned(packed)
     if size > MAX_BLOCK:
@@ -309,7 +313,7 @@ _EXPECTED: Final = FORMAT.parse(dump_json(SCHEMA), "Avro")
 
 
 class AvroEvents:
-    """The records of containers; a position is the number of a record in its file, from 0."""
+    """A source of Avro containers. A position is the number of a record in its file, from 0."""
 
     name = "cloudevents-avro"
     divisible = True
@@ -317,16 +321,17 @@ class AvroEvents:
     cloudevents_json = False
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
-        """The records of the blocks that begin in the split. What follows a damaged one in its block is unreadable.
+        """Yield the records of the blocks that begin in ``split``.
 
-        Raises ``DamagedFile`` for a file that is no container, or one of other records.
+        A damaged record and the rest of its block are one unreadable message. Raises ``DamagedFile`` for a file that is
+        not a container, or whose records are not CloudEvents.
         """
         with open_input(split) as file:
             window = FileWindow(file)
             if not window.read_at(0, 1):
-                return  # of a compressed file the size does not say that it is empty
+                return  # the file is empty, which the size of a compressed file does not show
             if file.is_compressed and split.start:
-                return  # the first split has all of it
+                return  # the first split reads the whole compressed file
             header = read_header(split.path, window)
             _check(split.path, header.schema)
             end, following = ENDLESS if file.is_compressed else split.end, 0
@@ -336,11 +341,11 @@ class AvroEvents:
                     return
                 yield from _read_batches(split.path, header.codec, number, block)
                 following = number + block.count
-            if window.damage is not None:  # right behind a block
+            if window.damage is not None:  # the damage begins directly after a block
                 yield window.damage.to_batch(following, b"")
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """Return the record as a structured CloudEvent of a file. Raises ``Unreadable``."""
+        """Return the record at ``index`` as a structured CloudEvent. Raises ``UnreadableMessage``."""
         return build_structured_message(batch, index, AVRO_FORMAT)
 
 
@@ -348,7 +353,7 @@ CONTAINER: Final = AvroEvents()
 
 
 def _read_batches(path: str, codec: str, number: int, block: ContainerBlock) -> Iterator[MessageBatch]:
-    """Yield the records of a block in batches of about ``BLOCK`` bytes, and anything after damage as one message."""
+    """Yield the records of a block in batches of about ``BLOCK`` bytes. The rest after damage is one message."""
     try:
         content = unpack(codec, block)
     except DamagedBlock as error:
@@ -371,7 +376,7 @@ def _read_batches(path: str, codec: str, number: int, block: ContainerBlock) -> 
 
 
 def _build_batch(path: str, content: bytes, bounds: list[int], number: int) -> MessageBatch:
-    """Return the records between ``bounds`` as a batch."""
+    """Return records as a batch. ``bounds`` are the offsets between records, ``number`` that of the first record."""
     places = np.array(bounds, np.int64) - bounds[0]
     positions = np.arange(number, number + len(bounds) - 1, dtype=np.int64)
     block = content[bounds[0] : bounds[-1]]
@@ -379,7 +384,7 @@ def _build_batch(path: str, content: bytes, bounds: list[int], number: int) -> M
 
 
 def _check(path: str, document: bytes) -> None:
-    """Raise ``DamagedFile`` if records of the schema are not, byte for byte, those of the event format."""
+    """Raise ``DamagedFile`` unless records of the schema ``document`` are encoded like those of the event format."""
     try:
         schema = FORMAT.parse(document, "Avro")
     except SchemaError as error:
@@ -393,7 +398,10 @@ def _check(path: str, document: bytes) -> None:
 def _has_same_encoding(
     node: Any, of: AvroSchema, other: Any, of_other: AvroSchema, above: frozenset[tuple[str, str]]
 ) -> bool:
-    """Return True if two types have the same encoding; names and documentation do not matter."""
+    """Return True if the types ``node`` and ``other`` have the same encoding; names of types do not matter.
+
+    ``of`` and ``of_other`` are the schemas with the named types, ``above`` the pairs of enclosing record types.
+    """
     node, other = _resolve_type(node, of), _resolve_type(other, of_other)
     if isinstance(node, list) and isinstance(other, list):
         pairs = list(zip(node, other, strict=False))
@@ -414,7 +422,7 @@ def _has_same_encoding(
 
 
 def _resolve_type(node: Any, of: AvroSchema) -> Any:
-    """Return a named type as its definition, a primitive as its name."""
+    """Return the definition of a named or complex type, and the name of a primitive type."""
     node = of.names.types.get(node, node) if isinstance(node, str) else node
     if isinstance(node, dict) and node["type"] not in ("record", "map", "array", "enum", "fixed"):
         return node["type"]

@@ -1,7 +1,8 @@
-"""Captures in Avro object container files, wherever they lie: Spark has no reader for them of its own.
+"""Read captures in Avro object container files from any place, because Spark has no built-in reader for Avro.
 
-Columns have the types that Spark gives them, but decimals, which are bytes. Unions of several types are text, or
-bytes where one is: as they stand, other values as JSON. A value that its column has no room for is null.
+Columns have the same types as in Spark's Avro package, except decimals, which are bytes. A union of several types is a
+column of text, or of bytes if ``bytes`` is one of the types. Texts and bytes in such a column stay as they are, and
+other values become JSON. A value that does not fit its column is null.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from signalbook.pipeline.sources.salvage import CaptureFile
 from signalbook.values import JSONObject
 
 AVRO: Final = "avro"
-"""What Spark calls the format."""
+"""The name of the format in Spark."""
 _ROWS: Final = 1024
 _BYTES: Final = 4 * 1024 * 1024
 _UTC: Final = "UTC"
@@ -54,25 +55,25 @@ _PLAIN: Final = {
     "string": pa.string(),
     "enum": pa.string(),
 }
-# Microseconds that a unit is, and the zone.
+# The microseconds of one unit, and the time zone.
 _TIMES: Final = {
     "timestamp-millis": (1000, _UTC),
     "timestamp-micros": (1, _UTC),
     "local-timestamp-millis": (1000, None),
     "local-timestamp-micros": (1, None),
 }
-# What columns of integers have room for: what Avro writes may be longer.
+# The ranges of integer columns. Numbers in an Avro file may be larger.
 _INTEGERS: Final = {"int": (-(2**31), 2**31 - 1), "long": (-(2**63), 2**63 - 1)}
-# Types whose values are one in a union of both, as Spark has them.
+# Unions of two numeric types, and the type of their column, as in Spark.
 _WIDER: Final = ((frozenset({"int", "long"}), "long"), (frozenset({"float", "double"}), "double"))
-# What makes of a value as fastavro reads it one that a column takes; None where that is the same.
+# A function that converts a value of fastavro to a value of the column, or None if no conversion is needed.
 _Convert = Callable[[Any], Any] | None
 
 
 def read_containers(session: SparkSession, path: str, column_names: Collection[str], storage: Storage) -> DataFrame:
-    """Return the rows of all files at ``path``, with damage as in ``salvage``. Raises ``PipelineError``.
+    """Return the columns ``column_names`` of all files at ``path``, with added columns and damage as in ``salvage``.
 
-    Columns are those of the first file that says what it has.
+    The first file with a readable header determines the columns. Raises ``PipelineError``.
     """
     beyond = salvage.is_beyond(session, path, storage)
     files = salvage.find_capture_files(path, storage) if beyond else salvage.list_files(session, path, storage)
@@ -93,7 +94,7 @@ def _read_columns(path: str, files: Sequence[CaptureFile]) -> pa.Schema:
 
 
 def _read(capture: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file, and its damage."""
+    """Yield the rows of a file with the columns of ``schema``, and a row for each damage."""
     behind = 0
     try:
         with open_input(capture.split) as source:
@@ -108,7 +109,7 @@ def _read(capture: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
                 if isinstance(part, pa.RecordBatch):
                     yield salvage.complete_rows(part, schema, capture, number)
                     behind += len(part)
-                elif window.damage is None:  # else it is the file's, not the container's
+                elif window.damage is None:  # otherwise the file itself is damaged, which is reported below
                     yield salvage.build_damage_row(schema, capture, number, DAMAGED, part)
             if window.damage is not None:
                 raise window.damage
@@ -117,7 +118,7 @@ def _read(capture: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 class _Records:
-    """The fields in a container's records. Raises ``DamagedFile`` for an invalid schema."""
+    """The reader of the records of one container, by its schema. Raises ``DamagedFile`` for an invalid schema."""
 
     def __init__(self, path: str, document: bytes) -> None:
         try:
@@ -140,14 +141,17 @@ class _Records:
 
     @cached_property
     def _parsed(self) -> Any:
-        # Without logical types: values out of range, such as a year 10000, would end the reading of their block.
+        # Omit logical types: a value out of range, such as the year 10000, would make the rest of its block unreadable.
         return fastavro.parse_schema(self._schema.names.complete(self._schema.type, logical=False))
 
     def read_rows(
         self, codec: str, blocks: Iterable[tuple[int, ContainerBlock]], names: Sequence[str]
     ) -> Iterator[tuple[int, pa.RecordBatch | str]]:
-        """Rows of numbered blocks with the columns ``names``, or why there are none, by the number of the first."""
-        # Of each record no more than is wanted: a few bytes may be thousands of fields.
+        """Yield batches of rows with the columns ``names``, each with the number of its first row in the file.
+
+        For a damaged block the reason is yielded instead of a batch.
+        """
+        # Keep only the requested fields, because a record of a few bytes may have thousands of fields.
         held, first, size = list[list[Any]](), 0, 0
         for number, block in blocks:
             begin, behind = 0, number
@@ -183,7 +187,7 @@ class _Records:
 
 
 def _plan_column(node: Type, types: Mapping[str, JSONObject]) -> tuple[pa.DataType, _Convert]:
-    """Return the type of a column and the conversion of its values, for a type that does not contain itself."""
+    """Return the column type and the conversion of values for the Avro type ``node``, which is not recursive."""
     if isinstance(node, list):
         return _plan_alternatives(node, types)
     node = types.get(node, {"type": node}) if isinstance(node, str) else node
@@ -243,7 +247,7 @@ def _convert_optional(value: Any, convert: _Convert) -> Any:
 
 
 def _limit(value: int, bounds: tuple[int, int]) -> int | None:
-    """Return the value, or None if it is outside of ``bounds``: columns ignore values that do not fit."""
+    """Return ``value``, or None if it is outside of ``bounds`` and does not fit its column."""
     return value if bounds[0] <= value <= bounds[1] else None
 
 
@@ -254,4 +258,4 @@ def _encode_bytes(value: Any) -> bytes:
 
 
 def _encode_text(value: Any) -> str:
-    return _encode_bytes(value).decode("utf-8", "replace")  # of a fixed type, which may be any bytes
+    return _encode_bytes(value).decode("utf-8", "replace")  # values of fixed types may be any bytes

@@ -1,9 +1,9 @@
-"""The contract of a source: messages in batches, from files or from where Spark reads them.
+"""The interfaces of sources, which read messages in batches from files, or from a broker or table through Spark.
 
-A source is an object that keeps to one of the protocols below and is named in the entry-point group
-``signalbook.sources``; ``find_source`` finds it. Of a ``FileSource`` the driver cuts the input into splits, Spark
-schedules them, and the adapter reads its split in the worker's own process: no message crosses from the JVM to Python
-and back. A ``RecordSource`` has Spark bring records, from a broker or a table, as rows of ``RECORD_COLUMNS``.
+A source is an object that implements one of the protocols below and is registered in the entry-point group
+``signalbook.sources``; ``find_source`` returns it by name. For a ``FileSource`` the driver cuts the input into splits
+and Spark schedules them. Each Python worker reads its splits itself, so that no message crosses from the JVM to Python
+and back. For a ``RecordSource`` Spark reads records from a broker or a table, as rows of ``RECORD_COLUMNS``.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ if TYPE_CHECKING:
 
 GROUP: Final = "signalbook.sources"
 Offsets = npt.NDArray[np.int64]
-# What a message weighs at least, in bytes: one without any takes memory, too.
+# The least memory, in bytes, that a message is assumed to take: an empty message takes memory, too.
 LIGHTEST: Final = 128
-# What stands between messages in text.
+# The whitespace that may separate messages in text.
 BLANK: Final = b" \t\r\n"
-# A message that is longer goes alone, and the slow path, which bounds what becomes of it in memory. One that is not has
-# no more values than JSON may have: each takes two bytes.
+# Bytes. A longer message is a batch by itself and takes the slow path, which limits the memory that it needs. A message
+# within this limit cannot have more than ``MAX_VALUES`` JSON values, because each value takes at least two bytes.
 ALONE: Final = 2 * MAX_VALUES
-# Of the GNU library; others have nothing like it, and most need nothing.
+# A function of the GNU C library. Other C libraries have no such function, and most do not need one.
 _trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 KEPT: Final = 64 * 1024
-"""Bytes that a dead letter has of a message that is too long."""
+"""The number of bytes of a too long message that its dead letter keeps."""
 _TOO_LONG: Final = "too_long"
 DAMAGED: Final = "damaged_file"
-"""The rule of dead letters that say from where on a file cannot be read."""
+"""The rule of a dead letter that reports the position from which a file cannot be read."""
 UNREADABLE: Final = "unreadable_file"
-"""That of those which stand for a whole file, or all of a split."""
+"""The rule of a dead letter that stands for a whole unreadable file or split."""
 RECORD_COLUMNS: Final = (
     "protocol string, source string, position long, address string, partition int, key binary, value binary, "
     "headers array<struct<name: string, value: binary>>, received_at timestamp"
 )
-"""A message as Spark brings it; all but ``protocol``, ``source`` and ``position`` may be null.
+"""The columns in which Spark delivers messages. Only ``protocol``, ``source`` and ``position`` are never null.
 
-``source`` and ``position`` are where it can be found again, ``address`` the topic or subject it was sent to. Messages
-of no protocol, which is empty then, are structured CloudEvents in JSON where no header says otherwise.
+``source`` and ``position`` say where the message can be read again, ``address`` is the topic or subject it was sent to.
+Messages with an empty ``protocol`` are structured CloudEvents in JSON unless a header says otherwise.
 """
 RECORD_TYPES: Final = pa.schema(
     [
@@ -75,17 +75,17 @@ RECORD_TYPES: Final = pa.schema(
         ("received_at", columns.TIMESTAMP),
     ]
 )
-"""The same as Arrow has them."""
+"""``RECORD_COLUMNS`` as an Arrow schema."""
 ATTRIBUTE_PREFIX: Final = "ce_"
-"""What goes before the names of context attributes in headers of records of Kafka, and of no protocol."""
+"""The prefix of headers that hold context attributes, in Kafka records and in records without a protocol."""
 NOWHERE: Final = -1
-"""The position of a message of which nobody knows where it was."""
+"""The position of a message whose place in its source is unknown."""
 _BATCH_BYTES: Final = 1 << 20
 CASELESS: Final = frozenset({"HTTP", "NATS"})
-"""Protocols whose names of headers have no case."""
-# Protocols in which a header says how a message is encoded; to others it is one like any other.
+"""The protocols whose header names are case-insensitive."""
+# Protocols in which the header ``content-encoding`` states the encoding of a message. Elsewhere it has no meaning.
 _ENCODED: Final = frozenset({"", "HTTP", "KAFKA", "NATS"})
-# Protocols whose messages have a topic or subject, be it an empty one.
+# Protocols whose messages always have a topic or subject, which may be empty.
 _ADDRESSED: Final = frozenset({"KAFKA", "MQTT/5.0", "NATS"})
 _CONTENT_TYPE: Final = "content-type"
 _CONTENT_ENCODING: Final = "content-encoding"
@@ -94,10 +94,11 @@ _EVENT_TYPES: Final = (b"application/cloudevents+json", b"application/cloudevent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Bytes ``start`` to ``end`` of a file; messages that begin in there belong to it.
+    """The bytes ``start`` to ``end`` of a file. Messages that begin in this range belong to the split.
 
-    Of messages beyond ``limit`` bytes a source need not keep more than their beginning (``limits.py``). ``storage`` is
-    how a file in a store is reached; it is set where the split is read, and not in the plan, which is written down.
+    A source may keep only the beginning of messages of more than ``limit`` bytes (``limits.py``). ``storage`` has the
+    settings of the store that holds the file. It is set only where the split is read, because the plan of
+    splits is written to disk.
     """
 
     path: str
@@ -108,13 +109,16 @@ class Split:
 
     @property
     def size(self) -> int:
-        """Length in bytes, as they lie on disk."""
+        """The length of the split in bytes on disk, before decompression."""
         return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
 class MessageLocation:
-    """The place where a message was read. ``element`` counts the events of a batched message."""
+    """The place where a message was read.
+
+    ``position`` is None if it is unknown. ``element`` is the index of an event in a batched message, otherwise None.
+    """
 
     path: str
     position: int | None
@@ -123,15 +127,15 @@ class MessageLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageBatch:
-    """A batch of raw messages, one after the other in ``content``: what sources hand to processing.
+    """A batch of raw messages, one after the other in ``content``, as sources pass them to processing.
 
-    Message ``i`` is ``content[starts[i]:ends[i]]`` and lies at ``positions[i]`` in ``path``. With ``lines`` the content
-    is nothing but those messages, each of several ended by a newline; a blank line is no message. ``records`` are the
-    rows of ``RECORD_COLUMNS`` they came as, if they did; those of a ``binary`` batch are no structured events in JSON,
-    but may be events in binary mode, and so may requests in lines, which came by ``transport``. Those of an ``encoded``
-    one are such events in a content encoding that a header states. With ``slow_path`` they are not for the fast path,
-    whatever the source says. An ``error`` says why nothing in the batch can be read, and
-    ``rule`` is what a dead letter calls that.
+    Message ``i`` is ``content[starts[i]:ends[i]]`` and was read at ``positions[i]`` of ``path``. With ``lines`` the
+    content has only these messages, separated by newlines, and a blank line is not a message. ``records`` are the rows
+    of ``RECORD_COLUMNS`` that Spark delivered, None for messages from files. Messages of a ``binary`` batch are not
+    structured JSON events, but may be events in binary mode; ``transport`` is their protocol if they are logged
+    requests. Messages of an ``encoded`` batch are structured JSON events in a content encoding that a header states.
+    With ``slow_path`` the batch is kept from the fast path, whatever the source declares. A nonempty ``error`` says why
+    nothing in the batch can be read; its dead letter has the rule ``rule``.
     """
 
     path: str
@@ -147,9 +151,9 @@ class MessageBatch:
     slow_path: bool = False
     error: str = ""
     rule: str = "unreadable"
-    # The columns of records, once a row was asked for: Arrow takes as long to give them as to give a row.
+    # The columns of ``records``, cached by the first call of ``record``: fetching a column from Arrow is slow.
     _columns: dict[str, pa.Array] = field(init=False, repr=False, compare=False, default_factory=dict)
-    # How the headers of records are named, in lower case and as they are, once somebody asked.
+    # The header names of ``records``, cached by whether they are in lower case.
     _header_names: dict[bool, HeaderNames] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __len__(self) -> int:
@@ -157,16 +161,16 @@ class MessageBatch:
 
     @property
     def protocol(self) -> str:
-        """The protocol that all of its messages came by, empty for those of files."""
+        """The protocol that all messages of the batch came by; empty for messages from files."""
         return self.transport if self.records is None else _find_protocol(self.records)
 
     @property
     def weight(self) -> int:
-        """About how many bytes of memory its messages take: of records, headers and keys too."""
+        """The approximate memory of the messages in bytes, with headers and keys of records."""
         return max(len(self.content) if self.records is None else self.records.nbytes, len(self) * LIGHTEST)
 
     def raw(self, index: int) -> bytes:
-        """The bytes of one message, as they were read."""
+        """Return the bytes of the message at ``index``, as they were read."""
         return self.content[self.starts[index] : self.ends[index]]
 
     def is_blank(self, index: int) -> bool:
@@ -174,32 +178,32 @@ class MessageBatch:
         return self.lines and self.records is None and not self.raw(index).strip(BLANK)
 
     def record(self, index: int, *names: str) -> dict[str, Any]:
-        """The row one message came as, or these columns of it; headers take longest."""
+        """Return the row of the message at ``index``: the columns ``names``, or all. Reading ``headers`` is slow."""
         assert self.records is not None
         if not self._columns:
             self._columns.update(zip(self.records.schema.names, self.records.columns, strict=True))
         return {name: self._columns[name][index].as_py() for name in names or self._columns}
 
     def header_names(self, *, folded: bool) -> HeaderNames:
-        """Return the names of the headers, in lower case if ``folded``."""
+        """Return the header names of all records, in lower case if ``folded``."""
         assert self.records is not None
         if folded not in self._header_names:
             self._header_names[folded] = HeaderNames.of(self.records.column("headers"), folded=folded)
         return self._header_names[folded]
 
     def location(self, index: int) -> MessageLocation:
-        """Return the place where a message was read."""
+        """Return the place where the message at ``index`` was read."""
         position = int(self.positions[index])
         return MessageLocation(self.path, None if position == NOWHERE else position)
 
 
 def split_range(start: int, end: int, parts: int) -> list[tuple[int, int]]:
-    """The range in so many parts of about equal size, each with its start and end."""
+    """Return the range cut into ``parts`` parts of about equal size, each as its start and end."""
     return list(pairwise(start + (end - start) * part // parts for part in range(parts + 1)))
 
 
 def build_single_batch(path: str, content: bytes, position: int, error: str = "") -> MessageBatch:
-    """Return a batch of a single message."""
+    """Return a batch of the single message ``content``, which is unreadable if there is an ``error``."""
     zero = np.zeros(1, np.int64)
     return MessageBatch(
         path=path,
@@ -216,70 +220,69 @@ class Source(Protocol):
     """The common interface of all sources."""
 
     name: str
-    # whether each message may be one structured CloudEvent in JSON, and so fit for the fast path
+    # True if each message may be a structured CloudEvent in JSON, which the fast path can process
     cloudevents_json: bool
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """Return a message of a batch. Raises ``UnreadableMessage`` if its bytes are not one."""
+        """Return the message at ``index`` of ``batch``. Raises ``UnreadableMessage`` if its bytes are not a message."""
         ...
 
 
 class FileSource(Source, Protocol):
-    """A format of files that hold messages."""
+    """The interface of a source that reads files in one format."""
 
-    # whether a file may be cut into several splits
+    # True if a file may be cut into several splits
     divisible: bool
-    # of which names files are read where a folder is given, without that of a packed one; empty for all
+    # the file name suffixes to read if the input is a folder, without those of compression; empty means all files
     endings: tuple[str, ...]
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
-        """The split's messages in batches of bounded size, and what is damaged as a batch with its error.
+        """Yield the messages of ``split`` in batches of bounded size. A damaged part is a batch with an error.
 
-        Raises ``DamagedFile`` for a file of which nothing can be read, and ``PipelineError`` for one that may be
-        readable the next time.
+        Raises ``DamagedFile`` if nothing in the file can be read, and ``PipelineError`` for errors that may pass.
         """
         ...
 
 
 @runtime_checkable
 class RecordSource(Source, Protocol):
-    """Messages that Spark reads from a broker or a table.
+    """The interface of a source whose messages Spark reads from a broker or a table.
 
-    ``inputs`` say where they are, ``options`` are for Spark's connector.
+    In its methods ``inputs`` are the addresses of the messages, ``options`` the options for Spark's connector.
     """
 
-    # the protocol of all its messages
+    # the protocol of all messages of the source
     protocol: str
-    # what Spark needs for it: names of Maven artifacts, without the versions of Scala and Spark
+    # the Maven artifacts that Spark needs for the connector, without the versions of Scala and Spark
     packages: tuple[str, ...]
 
     def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
-        """Load all current messages as ``RECORD_COLUMNS``. Raises ``PipelineError``."""
+        """Return all current messages as a DataFrame of ``RECORD_COLUMNS``. Raises ``PipelineError``."""
         ...
 
     def load_stream(
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Place
     ) -> DataFrame:
-        """The messages there are and those to come, as a streaming DataFrame of ``RECORD_COLUMNS``.
+        """Return current and future messages as a streaming DataFrame of ``RECORD_COLUMNS``.
 
-        ``most`` messages go into one batch, where the source can count; ``home`` is the stream's own place in the
-        output. Raises ``PipelineError``.
+        A batch has at most ``most`` messages, if the source can limit batches. ``home`` is the folder of this stream
+        in the output. Raises ``PipelineError``.
         """
         ...
 
 
 @runtime_checkable
 class Explaining(Protocol):
-    """The additional methods of a ``RecordSource`` that can explain failures of its connector."""
+    """The interface of a ``RecordSource`` that can explain failures of its connector."""
 
     def explain_failure(self, failure: str, inputs: Sequence[str]) -> str:
-        """Return a failure of Spark's in one line with advice; empty if it is not one of the connector's."""
+        """Return Spark's ``failure`` as one line with advice; empty if the connector did not cause the failure."""
         ...
 
 
 @contextmanager
 def explain_failures(source: Source, inputs: Sequence[str]) -> Iterator[None]:
-    """Raise ``PipelineError`` in the words of ``source``, if it has an explanation."""
+    """Replace the text of a ``PipelineError`` raised in the context by the explanation of ``source``, if any."""
     try:
         yield
     except PipelineError as error:
@@ -290,13 +293,14 @@ def explain_failures(source: Source, inputs: Sequence[str]) -> Iterator[None]:
 
 
 class UnreadableMessage(ValueError):
-    """Bytes that are no message; the text says why."""
+    """The error for bytes that are not a message; its text says why."""
 
 
 class DamagedFile(PipelineError):
-    """A file that cannot be read from some place on, for good. ``why`` is about the file, ``rule`` for dead letters.
+    """The error for a file that is permanently unreadable from some position on.
 
-    ``content`` are bytes of it to keep, where the rule is ``UNREADABLE``: nothing in it can be read.
+    ``why`` is the reason and ``rule`` the rule of the dead letter. With the rule ``UNREADABLE`` nothing in the file can
+    be read; ``content`` then is the beginning of the file, of which the dead letter keeps ``KEPT`` bytes.
     """
 
     def __init__(self, path: str, why: str, rule: str = DAMAGED, content: bytes = b"") -> None:
@@ -307,12 +311,12 @@ class DamagedFile(PipelineError):
         self.content = content[:KEPT]
 
     def to_batch(self, position: int, content: bytes) -> MessageBatch:
-        """Return the damage as a message that cannot be read, with the content that is at hand."""
+        """Return the damage as a batch of one unreadable message with ``content``, the bytes read at ``position``."""
         return replace(build_single_batch(self.path, content, position, self.why), rule=self.rule)
 
 
 def read_split(source: FileSource, split: Split, *, stop: bool = False) -> Iterator[MessageBatch]:
-    """Yield the messages of a split, with damage as unreadable messages; with ``stop`` damage is raised instead.
+    """Yield the messages of a split. Damage is yielded as unreadable messages, or raised if ``stop`` is set.
 
     Raises ``PipelineError``.
     """
@@ -320,7 +324,7 @@ def read_split(source: FileSource, split: Split, *, stop: bool = False) -> Itera
         for batch in source.read(split):
             if stop and batch.rule == DAMAGED:
                 raise PipelineError(f"cannot read {batch.path}: at {batch.positions[0]}: {batch.error}")
-            # Handed over, not kept: a huge message has to be gone when its rows are written.
+            # Keep no reference to the batch: the memory of a huge message must be free when its rows are written.
             holder = [batch]
             del batch
             yield holder.pop()
@@ -345,7 +349,7 @@ def find_source(name: str) -> FileSource | RecordSource:
 
 
 def find_file_source(name: str) -> FileSource:
-    """Return the source called ``name``, which reads files. Raises ``PipelineError``."""
+    """Return the file source called ``name``. Raises ``PipelineError`` if it is unknown or not a file source."""
     source = find_source(name)
     if isinstance(source, RecordSource):
         raise PipelineError(f"{name} reads no files: this takes an input format of files")
@@ -353,7 +357,7 @@ def find_file_source(name: str) -> FileSource:
 
 
 def find_record_source(name: str) -> RecordSource:
-    """The source called ``name``, which Spark reads, and so can follow. Raises ``PipelineError``."""
+    """Return the record source called ``name``. Raises ``PipelineError`` if it is unknown or reads files."""
     source = find_source(name)
     if isinstance(source, RecordSource):
         return source
@@ -372,16 +376,17 @@ def _list_offered() -> Mapping[str, EntryPoint]:
 
 
 def build_too_long_batch(path: str, head: bytes, position: int, size: int, limit: int) -> MessageBatch:
-    """Return a batch of a message of ``size`` bytes that begins with ``head`` and cannot be read."""
+    """Return a batch of one message that exceeds ``limit``: it has ``size`` bytes and begins with ``head``."""
     error = f"a message of {size} bytes; at most {limit} are read (max_message_bytes); the first {KEPT} are kept"
     return replace(build_single_batch(path, head[:KEPT], position, error), rule=_TOO_LONG)
 
 
 def release_memory() -> None:
-    """Return free memory to the system, which allocators would keep for more objects.
+    """Return the free memory that allocators hold to the system.
 
-    That is for what needs much memory at once. What a task leaves is best kept for the next one: to get it anew, page
-    by page, takes a tenth of a task's time or more, and Spark ends workers that had nothing to do for a minute.
+    Call this only before work that needs much memory at once. Memory that a task leaves is best kept for the next task:
+    requesting it again, page by page, takes a tenth of a task's time or more, and Spark ends workers after an idle
+    minute anyway.
     """
     pa.default_memory_pool().release_unused()
     if _trim is not None:
@@ -389,7 +394,7 @@ def release_memory() -> None:
 
 
 def separate_too_long(batches: Iterable[MessageBatch], limit: int) -> Iterator[MessageBatch]:
-    """Yield the same messages; each message beyond ``limit`` bytes is a batch of its own with an error."""
+    """Yield the same messages, but each message of more than ``limit`` bytes as a separate batch with an error."""
     for batch in batches:
         if len(batch.content) > limit and len(batch) and not batch.error:
             yield from _separate(batch, limit)
@@ -402,7 +407,7 @@ def separate_too_long(batches: Iterable[MessageBatch], limit: int) -> Iterator[M
 def _separate(batch: MessageBatch, limit: int) -> Iterator[MessageBatch]:
     sizes = batch.ends - batch.starts
     long = sizes > limit
-    # Where short and long messages alternate; the first and the last place are always among the edges.
+    # The indices at which runs of short and of long messages begin. They include index 0 and the end.
     edges = np.flatnonzero(np.diff(long, prepend=not long[0], append=not long[-1])).tolist()
     for start, end in pairwise(edges):
         if not long[start]:
@@ -414,7 +419,7 @@ def _separate(batch: MessageBatch, limit: int) -> Iterator[MessageBatch]:
 
 
 def _slice(batch: MessageBatch, start: int, end: int) -> MessageBatch:
-    """The messages from one index to another."""
+    """Return the messages ``start`` to before ``end`` as a batch."""
     first, last = int(batch.starts[start]), int(batch.ends[end - 1])
     return replace(
         batch,
@@ -429,11 +434,11 @@ def _slice(batch: MessageBatch, start: int, end: int) -> MessageBatch:
 def read_record_batches(records: pa.RecordBatch, *, stop: bool = False) -> Iterator[MessageBatch]:
     """Yield the messages of rows of ``RECORD_COLUMNS``, in batches of about a megabyte.
 
-    Structured CloudEvents in JSON, by their content type, are in batches of their own, for the fast path, and so are
-    those in a content encoding. What is damaged is one that cannot be read; with ``stop`` it is raised instead, as
-    ``PipelineError``.
+    Records whose content type says structured CloudEvents in JSON form separate batches for the fast path. Such events
+    in a content encoding form separate batches, too. Damage is yielded as an unreadable message, or raised as
+    ``PipelineError`` if ``stop`` is set.
     """
-    # Sessions may have larger types for texts, and times in zones of their own.
+    # Spark sessions may be set to use larger text types and other time zones.
     typed_records = records if records.schema.types == RECORD_TYPES.types else records.cast(RECORD_TYPES)
     for piece in _split_pieces(_drop_invalid_times(typed_records)):
         if _find_protocol(piece) in (DAMAGED, UNREADABLE):
@@ -442,7 +447,8 @@ def read_record_batches(records: pa.RecordBatch, *, stop: bool = False) -> Itera
         folded = _find_protocol(piece) in CASELESS
         names = HeaderNames.of(piece.column("headers"), folded=folded)
         plain, encoded = find_structured_events(piece, names)
-        # Three batches at most, so that the order of records is kept within each kind; between kinds it means nothing.
+        # At most one batch for each of the three kinds, so that records keep their order within a kind. The order of
+        # records of different kinds does not matter.
         for rows, to_batch in (
             (plain, _build_event_batch),
             (encoded, partial(_build_other_batch, encoded=True)),
@@ -465,7 +471,7 @@ def _read_damages(records: pa.RecordBatch, *, stop: bool) -> Iterator[MessageBat
 
 
 def _drop_invalid_times(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch with null for times outside of the range of dates, which confused units produce."""
+    """Return ``batch`` with null for times outside of the range of dates. Senders that mix up units produce them."""
     index = batch.schema.get_field_index("received_at")
     times = batch.column(index)
     moments = times.view(pa.int64())
@@ -479,10 +485,13 @@ def _drop_invalid_times(batch: pa.RecordBatch) -> pa.RecordBatch:
 def find_structured_events(
     records: pa.RecordBatch, headers: HeaderNames
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Return which records certainly are structured CloudEvents in JSON, unencoded, and which have an encoding."""
+    """Return two masks of ``records``: structured JSON CloudEvents without a content encoding, and with one.
+
+    A record in neither mask may still be an event. ``headers`` are the header names of the records.
+    """
     present: npt.NDArray[np.bool_] = records.column("value").is_valid().to_numpy(zero_copy_only=False)
     if not headers.numbers:
-        # Without a content type a body is an event as well, unless a protocol would say so.
+        # Without headers a body is a structured event only if there is no protocol: protocols state a content type.
         none = np.zeros_like(present)
         return (none if _find_protocol(records) else present), none
     listed = records.column("headers")
@@ -492,12 +501,12 @@ def find_structured_events(
         return np.bincount(rows[places], minlength=len(records))
 
     typed = headers.find_places([_CONTENT_TYPE])
-    # Only these: to look for every header's value among texts takes longer than all else here.
+    # Compare only the values of content types: comparing all header values would take most of the time.
     types = listed.flatten().field("value").take(pa.array(typed))
     event = pc.is_in(types, pa.array(_EVENT_TYPES, pa.binary())).to_numpy(zero_copy_only=False)
     once = (count(typed) == 1) & (count(typed[event]) == 1)
     if not _find_protocol(records):
-        # Unless attributes are beside it.
+        # Without a protocol no content type is needed, but attributes in headers mean binary mode.
         attribute_places = headers.find_places(name for name in headers.numbers if name.startswith(ATTRIBUTE_PREFIX))
         once |= (count(typed) == 0) & (count(attribute_places) == 0)
     encodings, once = count(headers.find_places([_CONTENT_ENCODING])), once & present
@@ -505,21 +514,24 @@ def find_structured_events(
 
 
 def build_transport_arrays(records: pa.RecordBatch, names: HeaderNames) -> list[pa.Array]:
-    """Return the first arrays of ``columns.TRANSPORT``: all but the place of a message in its source.
+    """Return the arrays of ``columns.TRANSPORT`` except the last ones, which hold the place of a message in its source.
 
-    ``names`` are those of the headers, in lower case where they land so (``arrays.LOWERED``).
+    ``names`` are the header names, in lower case for protocols whose headers land in lower case (``arrays.LOWERED``).
     """
     protocol = _find_protocol(records)
     header_arrays = arrays.build_header_arrays(protocol, records.column("headers"), names)
     protocols = records.column("protocol") if protocol else pa.nulls(len(records), pa.string())
-    # Sources of other protocols keep something else in this column.
+    # Sources of other protocols use the column ``key`` for other values.
     keys = records.column("key") if protocol == arrays.KAFKA else pa.nulls(len(records), pa.binary())
     moments = records.column("received_at").cast(columns.TIMESTAMP)
     return [protocols, read_addresses(records), keys, *header_arrays, moments]
 
 
 def read_addresses(records: pa.RecordBatch) -> pa.Array:
-    """Return the topics, subjects or paths of records; an empty text without one."""
+    """Return the topic, subject or path of each record.
+
+    A missing address is an empty text or, for HTTP, ``/``. It stays null for protocols without addresses.
+    """
     addresses, protocol = records.column("address"), _find_protocol(records)
     if protocol == "HTTP":
         targets = pc.if_else(pc.equal(addresses.fill_null(""), ""), "/", addresses)
@@ -532,12 +544,12 @@ def _find_protocol(records: pa.RecordBatch) -> str:
 
 
 def _split_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield neighbouring records of one source and protocol, up to the size of a batch."""
+    """Yield runs of records that have the same source and protocol, each up to the size of a batch."""
     if not len(batch):
         return
     runs = [pc.run_end_encode(batch.column(name)).run_ends.to_numpy() for name in ("source", "protocol")]
     sizes = pc.binary_length(batch.column("value")).fill_null(0).to_numpy()
-    # A batch ends where another megabyte begins, so that batches are bounded but for one huge message.
+    # A batch ends where another megabyte begins, so that only a single huge message can make a batch larger.
     filled = np.cumsum(sizes) // _BATCH_BYTES
     edges = np.unique(np.concatenate([[0], *runs, np.flatnonzero(np.diff(filled)) + 1])).tolist()
     for start, end in pairwise(edges):

@@ -1,7 +1,7 @@
-"""What sources that connect to brokers by themselves share: their addresses and options, and rows for Spark.
+"""The common part of sources that connect to brokers themselves: addresses and options, and rows for Spark.
 
-An address is ``SCHEME://HOST[:PORT][,HOST[:PORT]]/NAME[,NAME]``; options may stand behind a ``?``, but for
-secrets: an address is shown in logs and reports.
+An address is ``SCHEME://HOST[:PORT][,HOST[:PORT]]/NAME[,NAME]``. Options may follow a ``?``, except secrets, because
+addresses appear in logs and reports.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from signalbook.pipeline.spark import SLOW
 
 SECRETS: Final = ("password", "token")
 COMMON: Final = ("user", *SECRETS, "ca", "certificate", "key", "timeout")
-"""Options of every broker: a login; files in PEM of whom to trust and of who is asking; how long it may be away."""
+"""The options for all brokers: credentials, PEM files of authorities and of the client, and timeout in seconds."""
 _TIMEOUT: Final = 60.0
 _MAX_ADDRESS_CHARS: Final = 4096
 _RETRY_PAUSE: Final = 0.5
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerInput:
-    """A broker in inputs and options: its connection, the ``names`` to read there, and all options."""
+    """The broker that inputs and options state: its settings, the ``names`` of topics or streams, and all options."""
 
     protocol: str
     settings: BrokerSettings
@@ -53,7 +53,7 @@ class BrokerInput:
 
     @contextmanager
     def convert_refusals(self) -> Iterator[None]:
-        """Convert refusals of the broker to ``PipelineError``. Temporary errors are raised unchanged."""
+        """Convert ``BrokerRefused`` in the context to ``PipelineError``. Temporary errors are raised unchanged."""
         try:
             yield
         except UntrustedCertificate as error:
@@ -62,7 +62,10 @@ class BrokerInput:
             raise PipelineError(f"{self.protocol} at {self}: {error}") from None
 
     def retry(self, do: Callable[[], T]) -> T:
-        """Return the result of ``do``, tried again while the broker may be away. Raises ``PipelineError``."""
+        """Return the result of ``do``, which is repeated while the broker is unavailable.
+
+        Raises ``PipelineError`` after the timeout of the settings.
+        """
         deadline = time.monotonic() + self.settings.timeout
         while True:
             try:
@@ -75,9 +78,10 @@ class BrokerInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerInputFormat:
-    """The form of addresses of one protocol. ``schemes`` have a port each, and tell whether TLS is used.
+    """The format of addresses of one protocol.
 
-    With ``hashes`` their names may contain a ``#``.
+    ``form`` is an example for error texts. ``schemes`` maps each URL scheme to its default port and whether it uses
+    TLS. ``options`` are the names of additional options. With ``hashes`` names in addresses may contain ``#``.
     """
 
     name: str
@@ -87,7 +91,7 @@ class BrokerInputFormat:
     hashes: bool = False
 
     def read(self, inputs: Sequence[str], options: Mapping[str, str]) -> BrokerInput:
-        """Return the broker that ``inputs`` name, with the names below it. Raises ``PipelineError``."""
+        """Return the broker that ``inputs`` and ``options`` state. Raises ``PipelineError`` unless it is one broker."""
         parameters, names = dict(options), list[str]()
         brokers = set()
         for text in inputs:
@@ -162,15 +166,17 @@ class BrokerInputFormat:
         return PipelineError(f"the input {text!r} is no address of {self.name}: it looks like {self.form}")
 
 
-# Spark hides the values of options with such a name wherever it shows options.
+# Wherever Spark shows options, it hides the values of options with a name like this.
 _REQUEST: Final = "secrets"
 _LOAD_ATTEMPTS: Final = 5
 
 
 class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request to Spark's workers: at most ``most`` messages in a batch (0: no limit), for about ``tasks`` tasks.
+    """The data that a reader needs on the driver and in workers.
 
-    ``source`` is the name of the source, ``spool`` the place of waiting messages, if any, reached by ``storage``.
+    A batch has at most ``most`` messages (0: no limit) and is divided into about ``tasks`` tasks. ``source`` is the
+    name of the source. ``spool`` is the place of the spool, empty if there is none, in a store with the settings
+    ``storage``.
     """
 
     inputs: tuple[str, ...]
@@ -183,27 +189,27 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokerDataSource(DataSource):
-    """A Spark data source of ``RECORD_COLUMNS``."""
+    """The base of Spark data sources whose rows are ``RECORD_COLUMNS``."""
 
     def schema(self) -> str:
-        """The columns of messages."""
+        """Return the columns of messages."""
         return base.RECORD_COLUMNS
 
     @property
     def request(self) -> ReadRequest:
-        """The driver's request."""
+        """The request that the driver has put into the options."""
         return msgspec.json.decode(self.options[_REQUEST], type=ReadRequest)
 
 
 class BrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The reader of a stream for Spark, on the driver and in each task."""
+    """The base of stream readers. Spark creates one on the driver and one in each task."""
 
     def __init__(self, request: ReadRequest, schema: StructType) -> None:
         self._request = request
         self._schema = schema
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the maximum number of messages in a batch."""
+        """Return the limit for messages in a batch."""
         return ReadMaxRows(self._request.most) if self._request.most else ReadAllAvailable()
 
 
@@ -218,7 +224,7 @@ def load_rows(
     source: str = "",
     spool: Place | None = None,
 ) -> DataFrame:
-    """Return the rows of a source by one of Spark's readers. Raises ``PipelineError``."""
+    """Return the rows of the data source ``source_class``, loaded by Spark's ``reader``. Raises ``PipelineError``."""
     tasks = session.sparkContext.defaultParallelism
     request = ReadRequest(inputs=tuple(inputs), options=dict(options), tasks=tasks, most=most, source=source)
     if spool is not None:
@@ -238,7 +244,7 @@ def load_rows(
 
 
 def build_rows(schema: StructType, **columns: Sequence[Any]) -> pa.RecordBatch:
-    """Return rows of a source's schema by columns; the other columns are null. Times are microseconds since 1970."""
+    """Return rows with the ``columns`` of ``schema``; missing columns are null. Times are microseconds since 1970."""
     fields = to_arrow_schema(schema, timezone="UTC")
     count = len(next(iter(columns.values())))
     arrays = [pa.array(columns.get(field.name, [None] * count), field.type) for field in fields]
@@ -246,5 +252,5 @@ def build_rows(schema: StructType, **columns: Sequence[Any]) -> pa.RecordBatch:
 
 
 def build_header_rows(headers: Sequence[tuple[str, bytes | None]]) -> list[dict[str, Any]] | None:
-    """Return headers as their column has them."""
+    """Return headers as a value of the column ``headers``, None without headers."""
     return [{"name": name, "value": value} for name, value in headers] or None

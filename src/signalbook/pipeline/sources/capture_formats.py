@@ -1,8 +1,8 @@
-"""Captures in a store that Spark has no connector for, in formats other than Parquet.
+"""Read captures in formats other than Parquet from a store for which Spark has no connector.
 
-Lines of JSON, CSV and text go to Spark's own parsers, which make the same rows of them as of files in a folder. ORC is
-read by Arrow, stripe by stripe; of a Delta table the Parquet files are read that its log has. Avro is read in folders,
-too (``avro_captures.py``).
+Lines of JSON, CSV and text are parsed by Spark's own parsers, so that the rows are the same as for files in a folder.
+ORC is read by Arrow, stripe by stripe. For a Delta table, the Parquet files in its log are read. Avro is read in this
+way also from folders (``avro_captures.py``).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _DELTA: Final = "delta"
 _ORC: Final = "orc"
 _LINES: Final = ("csv", "json", "text")
 READABLE: Final = (*_LINES, _DELTA, _ORC, AVRO)
-"""The formats that are read here, as Spark calls them; Parquet is ``salvage``'s."""
-# Endings of packed files that Spark unpacks and we do not.
+"""The formats that this module reads, by their names in Spark. ``salvage`` reads Parquet."""
+# The suffixes of compressed files that Spark can decompress, but this package cannot.
 _UNKNOWN: Final = (".deflate", ".lz4", ".snappy")
 _BLOCK: Final = 4 * 1024 * 1024
 _ROWS: Final = 1024
@@ -48,9 +48,9 @@ _ROWS: Final = 1024
 def read_rows(
     session: SparkSession, path: str, kind: str, column_names: Collection[str], storage: Storage
 ) -> DataFrame:
-    """Return the columns ``column_names`` of all files at ``path``, with those that ``salvage`` adds.
+    """Return the columns ``column_names`` of all files at ``path``, and the columns that ``salvage`` adds.
 
-    What is damaged is an error, as where Spark reads, but for Avro. Raises ``PipelineError``.
+    ``kind`` is the format. Damage is an error, as in Spark, except in Avro. Raises ``PipelineError``.
     """
     if kind == AVRO:
         return read_containers(session, path, column_names, storage)
@@ -65,7 +65,7 @@ def read_rows(
 
 
 def _parse_lines(session: SparkSession, path: str, kind: str, storage: Storage) -> DataFrame:
-    """Return lines as Spark parses them. Names of folders are columns, too."""
+    """Return the lines of all files at ``path``, parsed by Spark, with columns from folder names."""
     groups = defaultdict[tuple[tuple[str, str | None], ...], list[CaptureFile]](list)
     for file in salvage.find_capture_files(path, storage):
         if str(file.place).endswith(_UNKNOWN):
@@ -76,7 +76,7 @@ def _parse_lines(session: SparkSession, path: str, kind: str, storage: Storage) 
         groups[tuple(sorted(file.folders.items()))].append(file)
     lines = {folders: _load_lines(session, files) for folders, files in groups.items()}
     try:
-        # One schema for all, as if there were no groups.
+        # Infer one schema for all files, although they are in groups.
         schema = _parse(session, kind, session.sparkContext.union(list(lines.values()))).schema
     except (PySparkException, Py4JError) as error:
         message = (
@@ -87,7 +87,7 @@ def _parse_lines(session: SparkSession, path: str, kind: str, storage: Storage) 
     frames = []
     for folders, texts in lines.items():
         frame = _parse(session, kind, texts, schema)
-        # What a folder does not say its lines may.
+        # A column that the folder names of a file do not state may be in its lines.
         values = {name.lower(): f.col(quote_name(name)) for name in frame.columns if name.lower() in names}
         values |= {name.lower(): f.lit(value) for name, value in folders}
         folder_values = {name: values.get(key, f.lit(None)).cast("string") for key, name in sorted(names.items())}
@@ -111,13 +111,13 @@ def _load_lines(session: SparkSession, files: Sequence[CaptureFile]) -> Any:
 
 
 def _read_lines(files: Sequence[CaptureFile], number: int) -> Iterator[str]:
-    """Yield the lines of a file, which end as in Hadoop. Raises ``PipelineError``."""
+    """Yield the lines of the file at index ``number``, with the line ends of Hadoop. Raises ``PipelineError``."""
     place = files[number].place
     remainder = b""
     try:
         with open_input(files[number].split) as file:
             while block := file.read(_BLOCK):
-                # The last one may go on in the next block, and so may its end, of two bytes.
+                # The last line may continue in the next block, and so may a line end of two bytes.
                 *lines, remainder = (remainder + block).splitlines(keepends=True)
                 if len(remainder) > MAX_MESSAGE:
                     raise PipelineError(f"cannot read {place}: a line has more than {MAX_MESSAGE} bytes")
@@ -151,7 +151,7 @@ def _read_orc(capture: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatc
         names = salvage.match_names(file.schema.names, schema)
         first = 0
         for stripe in range(file.nstripes):
-            # Of no columns it reads no rows.
+            # Without any columns, Arrow would return no rows.
             rows = file.read_stripe(stripe, columns=names or file.schema.names[:1])
             for at in range(0, len(rows), _ROWS):
                 yield salvage.complete_rows(rows.slice(at, _ROWS), schema, capture, first + at)
@@ -159,7 +159,7 @@ def _read_orc(capture: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatc
 
 
 def _read_delta_table(path: str, storage: Storage) -> tuple[StructType, list[CaptureFile]]:
-    """Return the columns and files of the newest version of a table. Raises ``PipelineError``."""
+    """Return the columns and files of the newest version of the Delta table at ``path``. Raises ``PipelineError``."""
     try:
         from signalbook.pipeline.tables import delta
     except ModuleNotFoundError as error:

@@ -1,9 +1,9 @@
-"""Captures of messages in tables and Parquet files: a row for each, its bytes in one column.
+"""Sources for captures: tables and files with one message in each row, whose bytes are in one column.
 
-Rows of Kafka records have the columns that Spark's Kafka source gives them, and connectors that copy topics to files:
-``value``, and if they are there ``key``, ``headers``, ``topic``, ``partition``, ``offset`` and ``timestamp``. Rows of
-CloudEvents have a column ``value``. Options give columns of other names: ``value=body``; and ``format`` what Spark's
-reader is called, where it is not ``parquet``.
+Rows of Kafka records have the columns of Spark's Kafka source, as connectors that copy topics to files write them:
+``value`` and, optionally, ``key``, ``headers``, ``topic``, ``partition``, ``offset`` and ``timestamp``. Rows of
+CloudEvents have a column ``value``. Options state other column names, such as ``value=body``. The option ``format`` is
+the name of Spark's reader, by default ``parquet``.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from signalbook.pipeline.tables.spark_sql import quote_identifier, quote_string
 
 _PARQUET: Final = "parquet"
 _FORMAT: Final = "format"
-# What Spark says of a store that it knows nothing of.
+# The text of Spark's error for a store without a connector.
 _NO_CONNECTOR: Final = "No FileSystem for scheme"
-# Else bytes that were changed may be read as other messages.
+# Without checksums, corrupted bytes may be read as other messages.
 _CHECKED: Final = {"parquet.page.verify-checksum.enabled": "true"}
-# Parts of messages by what options call them.
+# The parts of messages, by the names of options.
 _PARTS: Final = {
     "value": "body", "key": "key", "headers": "headers", "topic": "address", "partition": "partition",
     "offset": "position", "timestamp": "received_at",
@@ -46,7 +46,10 @@ _KAFKA: Final = tuple(_PARTS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captures:
-    """Rows of messages of one protocol, or without a protocol structured CloudEvents in JSON."""
+    """A source of captures of one protocol. Without a protocol, rows are structured CloudEvents in JSON.
+
+    ``roles`` are the names of the columns, which options can change.
+    """
 
     name: str
     protocol: str
@@ -55,7 +58,7 @@ class Captures:
     packages: tuple[str, ...] = ()
 
     def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
-        """The rows of all files or tables. Raises ``PipelineError``."""
+        """Return the rows of all files or tables as ``RECORD_COLUMNS``. Raises ``PipelineError``."""
         columns = self._parse_columns(options)
         reader = session.read.format(columns.format).options(**_CHECKED)
         return self._load_rows(columns, inputs, reader.load)
@@ -68,7 +71,7 @@ class Captures:
         most: int,  # noqa: ARG002
         home: Place,  # noqa: ARG002
     ) -> DataFrame:
-        """Return the rows of present and future files, file by file. Raises ``PipelineError``."""
+        """Return the rows of current and future files as a streaming DataFrame. Raises ``PipelineError``."""
         columns = self._parse_columns(options)
 
         def load(path: str) -> DataFrame:
@@ -80,9 +83,9 @@ class Captures:
     def salvage(
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], storage: Storage
     ) -> DataFrame:
-        """Load the undamaged part of files without Spark's reader, with a row for each damage in Parquet and Avro.
+        """Return the undamaged rows of files, read without Spark's reader, and a row for each damage.
 
-        Raises ``PipelineError``, for other formats also for damage.
+        Only Parquet and Avro support damage; in other formats it raises ``PipelineError``.
         """
         columns = self._parse_columns(options)
         kind, column_names = columns.format.lower(), columns.names.values()
@@ -103,21 +106,21 @@ class Captures:
         return unite_frames(parts)
 
     def salvages(self, options: Mapping[str, str]) -> bool:
-        """Return True for Parquet, whose row groups are read one by one."""
+        """Return True for Parquet, whose row groups can be read one by one."""
         return self._parse_columns(options).format.lower() == _PARQUET
 
     def is_beyond_spark(self, options: Mapping[str, str]) -> bool:
-        """Avro is: Spark reads it with a package that few sessions have."""
+        """Return True for Avro, which Spark reads only with a package that few sessions have."""
         return self._parse_columns(options).format.lower() == AVRO
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """Return the row as a Kafka record, or as a structured CloudEvent of a file."""
+        """Return the row at ``index`` as a Kafka record, or as a structured CloudEvent."""
         if self.protocol:
             return record_message(batch, index)
         return Message(content_type=JSON_FORMAT, body=batch.record(index)["value"])
 
     def to_records(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
-        """Return the records of many Kafka messages for dead letters."""
+        """Return the dead-letter records of the Kafka messages at ``indices``; None for other messages."""
         return build_records(batch, indices) if self.protocol else None
 
     def _parse_columns(self, options: Mapping[str, str]) -> _Columns:
@@ -152,9 +155,9 @@ CLOUDEVENTS: Final = Captures(name="cloudevents-captures", protocol="", roles=_K
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns:
-    """The columns for the parts of a message. ``stated_roles`` are the parts that were configured by name.
+    """The columns for the parts of a message. ``stated_roles`` are the parts whose columns the options state.
 
-    With ``assumed`` records without a content type count as structured CloudEvents.
+    With ``assumed``, records without a content type are read as structured CloudEvents.
     """
 
     protocol: str
@@ -164,12 +167,15 @@ class _Columns:
     assumed: bool
 
     def select_rows(self, path: str, frame: DataFrame) -> DataFrame:
-        """Return ``RECORD_COLUMNS`` of a table's rows. Raises ``PipelineError`` if a column is missing."""
+        """Return the rows of ``frame`` as ``RECORD_COLUMNS``. Raises ``PipelineError`` if a column is missing."""
         parts = self._find_parts(path, frame)
         return self._assume(frame.selectExpr(*parts.build_expressions(f"'{self.protocol}'", *self._find_place(path))))
 
     def select_salvaged(self, path: str, frame: DataFrame) -> DataFrame:
-        """Return ``RECORD_COLUMNS`` of salvaged rows; damage has its rule as protocol and its reason as address."""
+        """Return salvaged rows as ``RECORD_COLUMNS``.
+
+        A row for damage has the rule as protocol, the reason as address.
+        """
         parts = self._find_parts(path, frame)
         expressions = parts.build_expressions(f"coalesce({salvage.RULE}, '{self.protocol}')", salvage.FILE, salvage.ROW)
         address = f"coalesce({salvage.WHY}, {parts.cast('address', 'string')}) AS address"
@@ -199,14 +205,14 @@ class _Columns:
         )
 
     def _find_place(self, path: str) -> tuple[str, str]:
-        """Return the file of a row and its number there; for formats without it the path and any number."""
+        """Return SQL for file and number of a row. For other formats than Parquet: the path and any unique number."""
         if self.format == _PARQUET:
             return "_metadata.file_path", "_metadata.row_index"
         return quote_string(path), "monotonically_increasing_id()"
 
 
 def _extract_reason(text: str) -> str:
-    """Return the last message of the JVM, or the first if that is all."""
+    """Return the last cause in the JVM's error text, or its first line if there is no cause."""
     lines = [line.strip() for line in text.strip().splitlines()]
     causes = [line.partition(": ")[2] for line in lines if line.startswith(("Caused by: ", ": "))]
     return (causes or lines or ["it did not say why"])[-1 if causes else 0]

@@ -17,17 +17,18 @@ import zstandard
 COMPRESSED_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
 """The endings of the names of compressed files."""
 SIGNATURE_BYTES: Final = 10
-"""The number of bytes at the beginning of a file that tell how it is compressed."""
-# Together with what the decompressor has at work, the most memory that a file can ask for.
+"""The number of bytes at the beginning of a file that are needed to detect its compression."""
+# With the working memory of the decompressor, this limits the memory that decompressing a file can use.
 _MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
-# 4 bytes of zstd can become 128 KiB, and its interface has no limit for what one call returns: 32 MiB of such a piece.
+# 4 bytes of zstd data can become 128 KiB, and its interface cannot limit the output of a call. A piece of this size
+# becomes at most 32 MiB.
 _ZSTD_PIECE_BYTES: Final = 1024
 _PIECE_BYTES: Final = 64 * 1024
 _OUTPUT_BYTES: Final = 64 * 1024
 
 
 class BrokenStream(Exception):
-    """Compressed data that cannot be decompressed, or only with too much memory."""
+    """The error for compressed data that cannot be decompressed, or only with too much memory."""
 
 
 BROKEN: Final = (EOFError, zlib.error, gzip.BadGzipFile, BrokenStream)
@@ -60,7 +61,7 @@ class Decompressor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """A way in which files are compressed; the first bytes of those match ``signature``."""
+    """A compression format. The first bytes of files in this format match ``signature``."""
 
     name: str
     suffix: str
@@ -69,24 +70,24 @@ class Compression:
 
 
 def detect_compression(path: str, head: bytes) -> Compression | None:
-    """Return the compression of a file by its first bytes, or else by its name; `None` for a plain file."""
+    """Return the compression of a file by its first bytes ``head``, or else by its name; None if uncompressed."""
     by_content = (kind for kind in _COMPRESSIONS if kind.signature.match(head))
     by_name = (kind for kind in _COMPRESSIONS if path.endswith(kind.suffix))
     return next(by_content, None) or next(by_name, None)
 
 
 def has_compressed_name(path: str) -> bool:
-    """Return True if the name of a file says that it is compressed."""
+    """Return True if the name of a file has the suffix of a compression format."""
     return path.endswith(COMPRESSED_SUFFIXES)
 
 
 def remove_compressed_suffix(name: str) -> str:
-    """Return the name of a file without the ending of a compressed one."""
+    """Return the name of a file without the suffix of a compression format."""
     return name[: name.rindex(".")] if has_compressed_name(name) else name
 
 
 class _Decompressed(io.RawIOBase):
-    """The content of all streams of a compressed file, one behind the other."""
+    """The decompressed content of all streams of a compressed file, one after the other."""
 
     def __init__(self, file: BinaryIO, create: Callable[[], Decompressor], piece_bytes: int) -> None:
         self._file = file
@@ -135,11 +136,11 @@ class _Decompressed(io.RawIOBase):
         try:
             return self._decompressor.decompress(piece, size)
         except (OSError, ValueError, lzma.LZMAError, zstandard.ZstdError) as error:
-            # no file is read here: an OSError is what bz2 raises for its data
+            # bz2 raises OSError for invalid data; no file is read here
             raise BrokenStream(str(error)) from error
 
     def _start_next_stream(self) -> bool:
-        """Go to the stream behind the one that ended, and the zeros after it; return False if there is none."""
+        """Go to the next stream, skipping padding zeros. Return False if there is no further stream."""
         following = self._decompressor.unused_data.lstrip(b"\0")
         while not following and (piece := self._file.read(self._piece_bytes)):
             following = piece.lstrip(b"\0")
@@ -149,7 +150,7 @@ class _Decompressed(io.RawIOBase):
 
 
 class _ZstdDecompressor:
-    """A frame of zstd with the interface of ``bz2.BZ2Decompressor``; keeps what it decompressed until it is read."""
+    """A decompressor of a zstd frame with the interface of ``bz2.BZ2Decompressor``. It buffers unread output."""
 
     def __init__(self) -> None:
         self._frame = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES).decompressobj()

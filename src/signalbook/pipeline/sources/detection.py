@@ -1,4 +1,4 @@
-"""The format of input files, judged by how the first of them begins."""
+"""Detect the format of input files from the beginning of the first file."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from signalbook.values import JSON
 
 _HEAD_BYTES: Final = 256 * 1024
 _AVRO: Final = b"Obj\x01"
-# A line that is broken does not decide.
+# The first line that begins like JSON decides, so that a broken line before it is ignored.
 _JSON_LINE: Final = re.compile(rb"^[{[]", re.MULTILINE)
 _PARQUET: Final = b"PAR1"
 
 
 @dataclass(frozen=True, slots=True)
 class _Messages:
-    """Files that may hold messages, by their endings: a folder has others, such as a README."""
+    """The endings of files that may contain messages. A folder may have other files, such as a README."""
 
     endings: tuple[str, ...] = (*HTTP_JSONL.endings, *CONTAINER.endings, ".parquet")
 
 
 def detect_format(inputs: Sequence[str], storage: Storage) -> str:
-    """Return the input format of ``inputs``: that of the first file that is not empty.
+    """Return the input format of ``inputs``, which is the format of the first file that is not empty.
 
     Raises ``PipelineError`` if the file is in no format that can be detected, or cannot be read.
     """
@@ -90,5 +90,5 @@ def _read_first_members(head: bytes) -> set[str]:
             continue
         first = value[0] if isinstance(value, list) and value else value
         return set(first) if isinstance(first, dict) else set()
-    # A long object that ``head`` has only the beginning of.
+    # ``head`` has only the beginning of a long object, which cannot be parsed.
     return {name for name in ("specversion",) if f'"{name}"'.encode() in head}

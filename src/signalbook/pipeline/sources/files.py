@@ -1,4 +1,4 @@
-"""Files of messages in lines and in JSON arrays."""
+"""Sources for files that hold messages in lines or in JSON arrays."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ from signalbook.pipeline.sources.base import (
 )
 from signalbook.pipeline.sources.input_file import ENDLESS, Readable, open_input, open_utf8
 
-# So much fits a processor's cache; more costs a page fault per 4 KiB (docs/decisions/070-pipeline.md).
+# Bytes that are read at once. A block of this size fits into a processor's cache; a larger one costs a page fault per
+# 4 KiB (docs/decisions/070-pipeline.md).
 BLOCK: Final = 1 << 20
-# What is longer than any block of several lines.
+# More bytes than any block of several lines has, so that a longer block is a single line.
 _LONG: Final = 2 * BLOCK
 # The endings of files that hold JSON.
 JSON_ENDINGS: Final = (".json", ".jsonl", ".ndjson", ".jsonlines")
@@ -46,13 +47,14 @@ _QUOTE, _ESCAPE, _COMMA = b'"\\,'
 
 
 def read_line_batches(split: Split) -> Iterator[MessageBatch]:
-    """Yield the lines that begin in ``split``, as batches whose positions are byte offsets in the unpacked UTF-8 file.
+    """Yield the lines that begin in ``split``. Positions are byte offsets in the file after decompression, as UTF-8.
 
-    Of a line beyond the split's limit the beginning is kept, as a batch that says so. Raises as ``FileSource.read``.
+    A line of more than ``split.limit`` bytes is a batch with an error and only the beginning of the line. Raises like
+    ``FileSource.read``.
     """
     with open_input(split) as file:
         text, offset = open_utf8(split.path, file)
-        # Of these the size says nothing, and the first split has all of it.
+        # The size of a compressed or recoded file says nothing about its content, so the first split reads all of it.
         whole = file.is_compressed or text is not file
         if whole and split.start:
             return
@@ -60,24 +62,28 @@ def read_line_batches(split: Split) -> Iterator[MessageBatch]:
             offset = _seek(file, split.start)
         remaining = ENDLESS if whole else split.end - offset
         if split.start == 0 < offset:
-            remaining = max(remaining, 1)  # the first line begins in the split even if that ends within the mark
+            # The first line belongs to the split even if the split ends within the byte order mark.
+            remaining = max(remaining, 1)
         yield from _Lines(text, split.path, split.limit, offset, remaining).read_batches()
 
 
 @dataclass(slots=True)
 class _Lines:
-    """The state of reading a split: ``rest`` is read of the line that begins at ``offset``, and has no newline."""
+    """The state of reading a split. ``rest`` is the part read so far of the line that begins at ``offset``."""
 
     file: Readable
     path: str
     limit: int
     offset: int
     remaining: int
-    # which grows without being copied, and gives away what it has without a copy
+    # a ``BytesIO`` grows, and returns its content, without copying it
     rest: BytesIO = field(default_factory=BytesIO)
 
     def read_batches(self) -> Iterator[MessageBatch]:
-        """Yield whole lines, about ``BLOCK`` bytes at once. The last line may lack its newline, or be damaged."""
+        """Yield complete lines in batches of about ``BLOCK`` bytes.
+
+        The last line may lack its newline, or be damaged.
+        """
         try:
             yield from self._read_sound()
         except DamagedFile as damage:
@@ -97,7 +103,7 @@ class _Lines:
         while piece:
             cut = piece.rfind(b"\n") + 1
             if cut and self.rest.tell() > BLOCK:
-                cut = piece.find(b"\n") + 1  # a long line goes alone
+                cut = piece.find(b"\n") + 1  # a long line is a batch by itself
             if cut:
                 with memoryview(piece) as whole:
                     self.rest.write(whole[:cut])
@@ -111,7 +117,7 @@ class _Lines:
                 yield batch
 
     def _read_last(self) -> Iterator[MessageBatch]:
-        """Yield the line that begins in the split and ends behind it."""
+        """Yield the line that begins in the split and ends after it."""
         while piece := self.file.read(_STEP if self.rest.tell() < BLOCK else BLOCK):
             cut = piece.find(b"\n") + 1
             if not cut and self.rest.tell() + len(piece) > self.limit:
@@ -123,19 +129,19 @@ class _Lines:
         yield self._build_batch()
 
     def _add(self, piece: bytes) -> None:
-        """Go on with a line."""
+        """Append ``piece`` to the current line."""
         _make_room(self.rest.tell(), len(piece))
         self.rest.write(piece)
 
     def _build_batch(self) -> MessageBatch:
-        """Return the lines in memory."""
+        """Return the lines read so far as a batch, and clear ``rest``."""
         size, buffer, self.rest = self.rest.tell(), self.rest, BytesIO()
         batch = _build_lines_batch(self.path, buffer, self.offset)
         self.offset += size
         return batch
 
     def _skip(self, piece: bytes) -> tuple[MessageBatch, bytes]:
-        """Return the beginning of a line that is too long, and the content after it that is in the split."""
+        """Skip the current line, which is too long. Return its batch, and what was read after it within the split."""
         size = self.rest.tell() + len(piece)
         self.rest.write(piece[:KEPT])
         head, self.rest = bytes(self.rest.getbuffer()[:KEPT]), BytesIO()
@@ -146,14 +152,17 @@ class _Lines:
 
 
 def _make_room(size: int, more: int) -> None:
-    """Before a message grows by ``more`` bytes: a long one, and what becomes of it, take much memory at once."""
+    """Release free memory if a message of ``size`` bytes becomes long by ``more`` bytes: processing it needs memory."""
     if size <= ALONE < size + more:
         release_memory()
 
 
 def _seek(file: Readable, start: int) -> int:
-    """Go to the first line that begins behind ``start``; one that began before belongs to the split before."""
-    # From the byte before: a line that begins right at the start has its predecessor's newline there, and is ours.
+    """Go to the first line that begins at ``start`` or later, and return its offset.
+
+    A line that begins earlier belongs to the split before.
+    """
+    # Search from the byte before ``start``: if it is a newline, a line begins exactly at ``start``.
     file.seek(start - 1)
     offset = start + _to_newline(file, 0)[0]
     file.seek(offset)
@@ -161,9 +170,10 @@ def _seek(file: Readable, start: int) -> int:
 
 
 def _to_newline(file: Readable, remaining: int) -> tuple[int, bytes, int]:
-    """Bytes up to the end of the line, what was read behind it, and how many of ``remaining`` bytes are left.
+    """Read to the end of the line. Return its number of bytes, what was read after it, and the bytes left to read.
 
-    None is read behind those unless the line goes on there; then less than none are left.
+    The bytes left are ``remaining`` minus the bytes read. They are negative if the line ends after these bytes, which
+    are read first.
     """
     size = 0
     while piece := file.read(min(_STEP, remaining) if remaining > 0 else _STEP):
@@ -180,7 +190,7 @@ def _build_lines_batch(path: str, buffer: BytesIO, offset: int) -> MessageBatch:
     with buffer.getbuffer() as text:
         ended = text[-1] == _NEWLINE
     if size > _LONG:
-        # As it is, without its newline: batch, message and the dead letter that it may become share these bytes.
+        # Remove only the newline, so that the batch, the message and its dead letter can share the same bytes.
         buffer.truncate(size - ended)
         return replace(build_single_batch(path, buffer.getvalue(), offset), lines=True)
     if not ended:
@@ -205,11 +215,11 @@ _IS_STRUCTURAL: Final = _build_table({b"[{]},": 1}).astype(bool)
 
 
 def read_array_batches(path: str, file: Readable, limit: int = MAX_MESSAGE) -> Iterator[MessageBatch]:
-    """Yield the elements of the array in a file; a position is an index in it.
+    """Yield the elements of the JSON array in ``file``. A position is the index of an element.
 
-    A file that is no array is one message. What is left of an array that is cut off, and what follows one, is one
-    message that is unreadable. Of an element beyond ``limit`` bytes the beginning is kept, as a batch that says so.
-    Raises ``DamagedFile`` where not even the first piece can be read.
+    A file without an array is one message. The rest of an array that is cut off is one unreadable message, and so is
+    content after the array. An element of more than ``limit`` bytes is a batch with an error and the beginning of the
+    element. Raises ``DamagedFile`` if not even the beginning of the file can be read.
     """
     file, _ = open_utf8(path, file)
     first = _read_first_piece(file)
@@ -243,7 +253,7 @@ def read_array_batches(path: str, file: Readable, limit: int = MAX_MESSAGE) -> I
             lost, number = _Lost(), number + 1
         batch = _split_elements(path, data, ends, number)
         if close and number == 0 and len(batch) == 1 and not batch.raw(0):
-            batch = _split_elements(path, data, ends[:0], 0)  # an array of nothing
+            batch = _split_elements(path, data, ends[:0], 0)  # the array is empty
         if len(batch):
             yield batch
         number += len(batch)
@@ -266,7 +276,7 @@ def _read_until_damage(file: Readable, damage: list[DamagedFile]) -> Iterator[by
 
 
 def _read_first_piece(file: Readable) -> bytes:
-    """Return some bytes from the first non-blank on; ``b""`` without one."""
+    """Return a piece of the file that begins with the first non-blank byte; empty if the file has only blanks."""
     while piece := file.read(BLOCK):
         if text := piece.lstrip(BLANK):
             return text
@@ -281,7 +291,7 @@ class _Lost:
     size: int = 0
 
     def add(self, pieces: Sequence[bytes]) -> None:
-        """Pieces that are not kept."""
+        """Add pieces of the element to the size, and to the beginning as long as that is short."""
         if len(self.head) < KEPT:
             self.head = (self.head + b"".join(pieces))[:KEPT]
         self.size += sum(map(len, pieces))
@@ -289,18 +299,21 @@ class _Lost:
 
 @dataclass(slots=True)
 class _Scan:
-    """The state of scanning an array: its depth, and whether inside a string or after its backslash."""
+    """The state of scanning an array: nesting depth, inside a string or not, after a backslash or not."""
 
     depth: int = 0
     in_string: bool = False
     escaping: bool = False
 
     def find_boundaries(self, piece: bytes) -> tuple[Offsets, bool]:
-        """Return the ends of elements in the next piece (commas, or the array's end), and whether the array ends."""
+        """Return the offsets in ``piece`` at which elements end, and True if the array ends.
+
+        An element ends at a comma or at the end of the array.
+        """
         text = np.frombuffer(piece, np.uint8)
         quotes = self._find_quotes(text)
         places = np.flatnonzero(_IS_STRUCTURAL[text])
-        # What has an odd number of quotes before it is inside of a string, and no structure.
+        # A character after an odd number of quotes is inside of a string, and not part of the structure.
         places = places[(np.searchsorted(quotes, places) + self.in_string) % 2 == 0]
         characters = text[places]
         depths = self.depth + np.cumsum(_DEPTHS[characters], dtype=np.int64)
@@ -312,11 +325,11 @@ class _Scan:
         return np.append(commas, places[last : last + 1]), len(closing) > 0
 
     def _find_quotes(self, text: npt.NDArray[np.uint8]) -> Offsets:
-        """Return the positions of quotes that begin or end strings: no odd number of backslashes precedes them."""
+        """Return the positions of quotes that begin or end strings, because they are not escaped by a backslash."""
         quotes = np.flatnonzero(text == _QUOTE)
         escapes = np.flatnonzero(text == _ESCAPE)
         if self.escaping:
-            escapes = np.append(-1, escapes)  # the one that the piece before ended with
+            escapes = np.append(-1, escapes)  # the backslash at the end of the previous piece
         self.escaping = False
         if not len(escapes):
             return quotes
@@ -330,16 +343,19 @@ class _Scan:
 
 
 def _split_elements(path: str, data: bytes, ends: Offsets, number: int) -> MessageBatch:
-    """Return the elements that end at ``ends``, without the blanks around them."""
+    """Return the elements of ``data`` that end at ``ends``, without surrounding blanks.
+
+    The first has index ``number``.
+    """
     bounds = [_trim_element(data, start + 1, end) for start, end in pairwise([-1, *ends.tolist()])]
     starts, ends = np.array(bounds, np.int64).reshape(-1, 2).T
     positions = np.arange(number, number + len(ends), dtype=np.int64)
-    data = data[: int(ends[-1])] if len(ends) else b""  # the next element counts with its own batch
+    data = data[: int(ends[-1])] if len(ends) else b""  # what follows belongs to the batch of the next element
     return MessageBatch(path=path, content=data, starts=starts, ends=ends, positions=positions)
 
 
 def _trim_element(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """Return the bounds of the element between two places, without blanks; most have one blank at most."""
+    """Return start and end of the element without surrounding blanks. The usual case, one leading blank, is fast."""
     if start < end and data[start] in BLANK:
         start += 1
     if start < end and data[start] not in BLANK and data[end - 1] not in BLANK:
@@ -356,7 +372,10 @@ def _read_following(path: str, file: Readable, head: bytes, number: int, limit: 
 
 
 def _read_rest(file: Readable, head: bytes, limit: int) -> tuple[bytes, int]:
-    """Return ``head`` and the rest of the file without blanks around it, or its beginning if too long, and the size."""
+    """Return ``head`` and the rest of the file without surrounding blanks, and its size.
+
+    If this is more than ``limit`` bytes, only the beginning is returned.
+    """
     content = bytearray(head.lstrip(BLANK))
     size = len(content)
     while piece := file.read(BLOCK):
@@ -378,11 +397,11 @@ class CloudEventLines:
     cloudevents_json = True
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
-        """The lines that begin in the split."""
+        """Yield the lines that begin in the split."""
         return read_line_batches(split)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """Return the line as a structured CloudEvent of a file."""
+        """Return the line at ``index`` as a structured CloudEvent. Raises ``UnreadableMessage``."""
         return build_structured_message(batch, index)
 
 
@@ -395,17 +414,20 @@ class CloudEventBatch:
     cloudevents_json = True
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
-        """The elements of the file's array; a position is an index in it."""
+        """Yield the elements of the JSON array in the file. A position is the index of an element."""
         with open_input(split) as file:
             yield from read_array_batches(split.path, file, split.limit)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """Return the element as a structured CloudEvent of a file. Raises ``Unreadable``."""
+        """Return the element at ``index`` as a structured CloudEvent. Raises ``UnreadableMessage``."""
         return build_structured_message(batch, index)
 
 
 def build_structured_message(batch: MessageBatch, index: int, content_type: str = JSON_FORMAT) -> Message:
-    """Return a message whose body is a structured CloudEvent. Raises ``Unreadable`` if the batch could not be read."""
+    """Return the message at ``index``, whose body is a structured CloudEvent of the type ``content_type``.
+
+    Raises ``UnreadableMessage`` if the batch has an error.
+    """
     if batch.error:
         raise UnreadableMessage(batch.error)
     return Message(protocol="", content_type=content_type, body=batch.raw(index))
@@ -424,7 +446,10 @@ _HTTP: Final = "HTTP"
 
 
 class HttpLines:
-    """Files with a request in each line. A header's value is text, or a list if it was sent several times."""
+    """A source of files with a logged HTTP request as JSON in each line.
+
+    The value of a header is text, or a list of texts if the header was sent several times.
+    """
 
     name = "http-jsonl"
     divisible = True
@@ -432,12 +457,12 @@ class HttpLines:
     cloudevents_json = False
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
-        """The lines that begin in the split."""
+        """Yield the lines that begin in the split."""
         for batch in read_line_batches(split):
             yield replace(batch, binary=True, transport=_HTTP)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """Return the line's request. Raises ``Unreadable``."""
+        """Return the request in the line at ``index``. Raises ``UnreadableMessage``."""
         if batch.error:
             raise UnreadableMessage(batch.error)
         logged = _parse_request(batch.raw(index))
@@ -445,7 +470,7 @@ class HttpLines:
 
 
 def _parse_request(line: bytes) -> _Request:
-    """Parse a request as it was logged. Raises ``UnreadableMessage``."""
+    """Return the logged request in ``line``. Raises ``UnreadableMessage``."""
     try:
         logged = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -468,9 +493,10 @@ def _decode_body(logged: _Request) -> bytes | None:
 
 
 def request_records(batch: MessageBatch) -> pa.RecordBatch:
-    """Return the data that events in binary mode need of logged requests, as rows of ``RECORD_COLUMNS``.
+    """Return logged requests as rows of ``RECORD_COLUMNS``, for reading events in binary mode.
 
-    Keys are their methods. Lines that are not requests, and requests without a path, have no value.
+    The column ``key`` has the methods. ``value`` is null for lines that are not requests, and for requests without a
+    path or body.
     """
     methods: list[str | None] = []
     targets: list[str | None] = []

@@ -1,7 +1,7 @@
-"""Input files while they are read: wherever they lie, unpacked, as UTF-8, and up to where they are damaged.
+"""Read input files from any place: decompressed, as UTF-8, and up to the position where they are damaged.
 
-What a file has before its damage is handed out; the next read raises ``DamagedFile``. That is only for what stays as it
-is. Where a store or a network fails ``PipelineError`` is raised, and Spark tries the task again.
+Reading returns the content before the damage; the next read raises ``DamagedFile``. This error is only for permanent
+damage. If a store or the network fails, ``PipelineError`` is raised, and Spark repeats the task.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from signalbook.pipeline.sources.compression import (
 
 ENDLESS: Final = 1 << 62
 """More bytes than any file has."""
-# Bytes of a request to a store: fewer take as long as that.
+# Bytes of a request to a store. Smaller requests take as long.
 _REQUEST: Final = 4 * 1024 * 1024
-# Bytes of the first request at a place, where few are asked for: most often something else is looked at next.
+# Bytes of the first request after a seek if the caller reads few bytes: usually it seeks again afterwards.
 _LOOK: Final = 64 * 1024
-# What is said once and always. Not EIO: mounted buckets and soft NFS say it of a connection that is lost.
+# Errors that are permanent. EIO is not: mounted buckets and soft NFS mounts return it for a lost connection.
 _LASTING: Final = frozenset({errno.EACCES, errno.EPERM, errno.EISDIR})
-# Longer ones first: that of UTF-32 begins as that of UTF-16 does.
+# Byte order marks. Longer ones come first, because that of UTF-32 begins with that of UTF-16.
 _MARKS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -44,20 +44,20 @@ _MAX_MARK_BYTES: Final = 4
 
 
 class Readable(Protocol):
-    """A file of bytes that is read forwards, from a place on."""
+    """The interface of a file of bytes that is read from an offset on."""
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, fewer only at the end."""
+        """Return the next ``size`` bytes; fewer only at the end."""
         ...
 
     def seek(self, place: int, /) -> int:
-        """Go to a place."""
+        """Go to the offset ``place``, and return it."""
         ...
 
 
 @contextmanager
 def open_input(split: Split) -> Iterator[InputFile]:
-    """Open the file of a split, and decompress it if it is compressed. Raises ``DamagedFile`` and ``PipelineError``."""
+    """Yield the opened file of ``split``, decompressed if necessary. Raises ``DamagedFile`` and ``PipelineError``."""
     place = place_of(split.path, split.storage)
     local = place.folder is not None
     with _explain_errors(split.path, local=local, nothing=True):
@@ -67,7 +67,7 @@ def open_input(split: Split) -> Iterator[InputFile]:
 
 
 class InputFile:
-    """An open file; what is before its damage is read, and then the damage raised."""
+    """An open input file. ``read`` returns the content before the damage, if any, and then raises ``DamagedFile``."""
 
     def __init__(self, path: str, file: BinaryIO, *, local: bool) -> None:
         self._path = path
@@ -94,18 +94,18 @@ class InputFile:
             self._file.close()
 
     def read(self, size: int, /) -> bytes:
-        """Return the next bytes. Raises ``DamagedFile`` if the file is damaged."""
+        """Return at most ``size`` bytes. Raises ``DamagedFile`` if the file is damaged here, and ``PipelineError``."""
         with _explain_errors(self._path, local=self._local, nothing=self._read == 0, compression=self._compression):
             content = self._file.read(size) if self._unpacked is None else self._unpack(self._unpacked, size)
         self._read += len(content)
         return content
 
     def _unpack(self, file: DecompressedFile, size: int) -> bytes:
-        """The next bytes, up to where it is damaged. Raises what ``file`` does, first and ever after."""
+        """Return the next bytes up to the damage, if any. Raises the error of ``file`` if the damage comes first."""
         parts: list[bytes] = []
         while size > 0 and self._damage is None:
             try:
-                # not ``read``, which loses what it has where it fails
+                # ``read`` would lose the bytes before the damage
                 part = file.read1(size)
             except BROKEN as error:
                 self._damage = error
@@ -119,14 +119,14 @@ class InputFile:
         return b"".join(parts)
 
     def seek(self, place: int, /) -> int:
-        """Go to a place. Raises as ``read`` does."""
+        """Go to the offset ``place``, and return it. Raises like ``read``."""
         self._damage = None
         with _explain_errors(self._path, local=self._local, nothing=False, compression=self._compression):
             return (self._unpacked or self._file).seek(place)
 
 
 class ReadAhead:
-    """A file in a store: a request is under way while the answer to the one before is processed."""
+    """A file in a store. The next piece is requested while the caller processes the previous piece."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -134,10 +134,10 @@ class ReadAhead:
         self._next_piece: Future[bytes] | None = None
         self._piece = b""
         self._at = 0
-        self._end = 0  # of the piece, in the file
+        self._end = 0  # the offset in the file at which the current piece ends
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes. Raises ``OSError``."""
+        """Return the next ``size`` bytes; fewer only at the end. Raises ``OSError``."""
         parts: list[bytes] = []
         while size > 0 and (self._at < len(self._piece) or self._read_piece(size)):
             part = self._piece[self._at : self._at + size]
@@ -147,7 +147,10 @@ class ReadAhead:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def seek(self, place: int, /) -> int:
-        """Go to a place; one that is near is read on to, which takes no longer than a request. Raises ``OSError``."""
+        """Go to the offset ``place``, and return it. Raises ``OSError``.
+
+        If it is close, read up to it, which takes no longer than a new request.
+        """
         while self._piece and 0 < place - self._end < _REQUEST and self._read_piece(_REQUEST):
             pass
         if 0 <= self._end - place <= len(self._piece):
@@ -159,12 +162,12 @@ class ReadAhead:
         return place
 
     def close(self) -> None:
-        """Wait for what is under way."""
+        """Wait for the current request, and end the thread."""
         self._settle()
         self._pool.shutdown()
 
     def _read_piece(self, size: int) -> bool:
-        """Read the next piece, because of ``size`` bytes. Return False at the end."""
+        """Read the next piece, of which the caller needs ``size`` bytes. Return False at the end of the file."""
         if size <= _LOOK and not self._piece:
             piece = self._file.read(_LOOK)
         else:
@@ -182,7 +185,10 @@ class ReadAhead:
 
 @contextmanager
 def _explain_errors(path: str, *, local: bool, nothing: bool, compression: Compression | None = None) -> Iterator[None]:
-    """Raise ``DamagedFile`` for content that cannot be read, and ``PipelineError`` for errors that may pass."""
+    """Convert errors in the context to ``DamagedFile`` if they are permanent, otherwise to ``PipelineError``.
+
+    ``local`` says that the file is in a file system, ``nothing`` that no content was read yet.
+    """
     rule = UNREADABLE if nothing else DAMAGED
     try:
         yield
@@ -195,9 +201,9 @@ def _explain_errors(path: str, *, local: bool, nothing: bool, compression: Compr
 
 
 def open_utf8(path: str, file: Readable) -> tuple[Readable, int]:
-    """Return text as UTF-8 from its beginning, and the length of its byte order mark; UTF-16 is recoded.
+    """Return the text of ``file`` as UTF-8 from its beginning, and the length of its byte order mark in bytes.
 
-    Places in that are those of its UTF-8. Raises ``DamagedFile`` for UTF-32, which nobody sends.
+    UTF-16 is converted; the length then is 0, and offsets refer to the UTF-8 text. Raises ``DamagedFile`` for UTF-32.
     """
     file.seek(0)
     head = file.read(_MAX_MARK_BYTES)
@@ -209,9 +215,9 @@ def open_utf8(path: str, file: Readable) -> tuple[Readable, int]:
 
 
 def read_text_head(path: str, file: Readable, size: int) -> bytes:
-    """Return the beginning of a file's text without blanks before it: at least ``size`` bytes, if there are so many.
+    """Return the beginning of a file's text without leading blanks: at least ``size`` bytes, or the whole text.
 
-    Damage after the first bytes is left to whoever reads on. Raises ``DamagedFile`` if there are none.
+    Damage after the first bytes is not reported. Raises ``DamagedFile`` if no bytes can be read.
     """
     text, _ = open_utf8(path, file)
     head = b""
@@ -225,7 +231,10 @@ def read_text_head(path: str, file: Readable, size: int) -> bytes:
 
 
 class _Recoded:
-    """UTF-16 as UTF-8. Half of a pair of surrogates stays what it is: not UTF-8, in its own message alone."""
+    """A UTF-16 file that is read as UTF-8.
+
+    A lone surrogate stays in the output as invalid UTF-8, so that only its own message is unreadable.
+    """
 
     def __init__(self, path: str, file: Readable, encoding: str) -> None:
         self._path = path
@@ -243,5 +252,5 @@ class _Recoded:
         return b""
 
     def seek(self, place: int, /) -> int:
-        """Allow seeking only to the beginning of an unread file."""
+        """Do nothing: the only seek is to the beginning of an unread file."""
         return place

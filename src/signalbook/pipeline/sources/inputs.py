@@ -1,4 +1,4 @@
-"""Which files there are to read, in folders and object stores, and how tasks share them."""
+"""Find the input files in folders and object stores, and divide them between tasks."""
 
 from __future__ import annotations
 
@@ -18,39 +18,40 @@ from signalbook.pipeline.places import LocalPlace, Place, Storage, place_of
 from signalbook.pipeline.sources.base import FileSource, Split, split_range
 from signalbook.pipeline.sources.compression import has_compressed_name, remove_compressed_suffix
 
-# Each task writes a file per table, so fewer tasks mean fewer and larger files; below the least it is not worth one.
+# Bytes. Each task writes a file per table, so that fewer tasks mean fewer and larger files. A task for less than the
+# minimum costs more than it saves.
 LEAST_TASK: Final = 16 * 1024 * 1024
 LARGEST_TASK: Final = 1024 * 1024 * 1024
 _HIDDEN: Final = (".", "_")
 _MAGIC: Final = re.compile(r"[*?[]")
-# Numbers and dates behind a dot are none: ``events.jsonl.1``, ``part-0.2026-01-02``.
+# Numbers and dates after a dot are not endings: ``events.jsonl.1``, ``part-0.2026-01-02``.
 _ENDING: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]*\Z", re.ASCII)
 _MAX_ENDINGS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFiles:
-    """The files to read, by path or URL with their sizes in bytes, and what is to be said of others."""
+    """The files to read, each with path or URL and size in bytes, and notices for users about skipped files."""
 
     files: tuple[tuple[str, int], ...]
     notices: tuple[str, ...] = ()
 
 
 class Named(Protocol):
-    """Files that are known by the endings of their names: those of a ``FileSource``, or others."""
+    """An object that states the endings of file names to read, such as a ``FileSource``."""
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """The endings, without that of a packed file; empty for all."""
+        """The endings, without those of compression; empty for all files."""
         ...
 
 
 def find_files(inputs: Sequence[str], source: Named, storage: Storage | None = None) -> FoundFiles:
     """Return every file that ``inputs`` name: files, folders and globs, paths or URLs, in a stable order.
 
-    A file that is named itself is one of them. Of folders, which are searched to the bottom, and globs those are left
-    out whose names begin with a dot or an underscore or, unless a glob says so, end as no file of ``source`` does.
-    Raises ``PipelineError`` for an input that names nothing, or nothing that is read.
+    A file that an input names directly is always read. Folders are searched recursively. In folders and globs, files
+    are skipped if their names begin with a dot or underscore, or do not have an ending of ``source``; a glob may name
+    other endings. Raises ``PipelineError`` for an input without files to read.
     """
     sizes: dict[str, int] = {}
     notices: list[str] = []
@@ -74,7 +75,7 @@ class _Selection:
         self._others: Counter[str] = Counter()
 
     def choose_files(self) -> dict[str, int]:
-        """Return the inputs to read with their sizes. Raises ``OSError``, and ``PipelineError`` without any."""
+        """Return the files to read with their sizes. Raises ``OSError``, and ``PipelineError`` if there are none."""
         if _exists(self._place):
             return {str(self._place): self._place.find_size()}
         if isinstance(self._place, LocalPlace) and self._place.exists() and not self._place.path.is_dir():
@@ -90,7 +91,7 @@ class _Selection:
         return sizes
 
     def list_notices(self) -> list[str]:
-        """Return notes about files that are not read."""
+        """Return notices for users about skipped files."""
         return [f"of the input {self._text} {self._describe_left_out()}"] if self._others else []
 
     def _describe_left_out(self) -> str:
@@ -116,7 +117,10 @@ class _Selection:
         return True
 
     def _list_files(self) -> tuple[Place, Iterator[tuple[str, int]]]:
-        """Return a place and the files there that the input names, by their paths below it. Globs come last."""
+        """Return a folder, and path and size of each file below it that the input names.
+
+        The input is a glob only if it is not the name of an existing folder.
+        """
         if isinstance(self._place, LocalPlace):
             return _list_on_disk(self._place.path)
         listed = ((file.path, file.size) for file in self._place.list_files(deep=True))
@@ -134,7 +138,7 @@ class _Selection:
 
 def _list_on_disk(path: Path) -> tuple[Place, Iterator[tuple[str, int]]]:
     home = Path.cwd()
-    # the working folder is no part of a glob, whatever its name
+    # special characters in the name of the working folder do not make a glob
     magic = _MAGIC.search(str(path), len(str(home)) if path.is_relative_to(home) else 0)
     if magic is None or path.is_dir():
         return LocalPlace(path), _walk_folder(path)
@@ -155,20 +159,23 @@ def _walk_folder(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def _raise(error: OSError) -> None:
-    # a folder that cannot be listed does not count as an empty one
+    # a folder that cannot be listed must not be taken for an empty folder
     if not isinstance(error, FileNotFoundError):
         raise error
 
 
 def _iterate_glob(pattern: Path, base: Path) -> Iterator[tuple[str, int]]:
-    for name in glob.glob(str(pattern), root_dir=base, recursive=True):  # noqa: PTH207 - of a text with several stars
+    for name in glob.glob(str(pattern), root_dir=base, recursive=True):  # noqa: PTH207 - the pattern may contain several stars
         path = base / name
         if path.is_file():
             yield path.relative_to(base).as_posix(), path.stat().st_size
 
 
 def _match_parts(parts: Sequence[str], patterns: Sequence[str]) -> bool:
-    """Return True if a path matches a glob, in which ``**`` stands for any number of folders, at its end for all."""
+    """Return True if the path ``parts`` match the glob ``patterns``. ``**`` matches any number of folders.
+
+    At the end of a glob ``**`` also matches all files.
+    """
     if not (parts and patterns):
         return not (parts or patterns)
     if patterns[0] == "**":
@@ -177,13 +184,13 @@ def _match_parts(parts: Sequence[str], patterns: Sequence[str]) -> bool:
 
 
 def _find_ending(name: str) -> str:
-    """Return the ending of a file's name in lower case, without a compression suffix; empty without one."""
+    """Return the ending of a file name in lower case, ignoring a compression suffix, or "" if there is none."""
     match = _ENDING.search(remove_compressed_suffix(name))
     return match[0].lower() if match else ""
 
 
 def plan_tasks(source: FileSource, files: Sequence[tuple[str, int]], parallelism: int) -> tuple[tuple[Split, ...], ...]:
-    """The splits of each task: about ``parallelism`` tasks of equal size, more only where they would be too large."""
+    """Return the splits of each task: about ``parallelism`` tasks of equal size, or more if these were too large."""
     total = sum(size for _, size in files)
     target = min(max(-(-total // max(parallelism, 1)), LEAST_TASK), LARGEST_TASK)
     splits = [split for path, size in files for split in _split_file(source, path, size, target)]
@@ -198,7 +205,7 @@ def _split_file(source: FileSource, path: str, size: int, target: int) -> list[S
 
 
 def _group_splits(splits: Sequence[Split], target: int) -> tuple[tuple[Split, ...], ...]:
-    """Group neighbouring splits into tasks of the target size."""
+    """Group consecutive splits into tasks of about ``target`` bytes."""
     tasks: list[list[Split]] = []
     filled = 0
     for split in splits:

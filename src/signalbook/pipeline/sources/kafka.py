@@ -1,4 +1,7 @@
-"""Kafka topics, by Spark's own connector: ``kafka://HOST:PORT[,HOST:PORT]/TOPIC[,TOPIC]`` or ``…/?pattern=REGEX``."""
+"""A source for Kafka topics, by Spark's own connector.
+
+Addresses are ``kafka://HOST:PORT[,HOST:PORT]/TOPIC[,TOPIC]`` or ``kafka://HOST:PORT/?pattern=REGEX``.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +36,11 @@ from signalbook.pipeline.sources.message_records import (
 
 _FORMAT: Final = "kafka"
 _FORM: Final = "kafka://HOST:PORT/TOPIC"
-# What this source says itself, or what would change what a message is.
+# Connector options that this source sets, or that would change the content of messages.
 _OWN: Final = frozenset(
     {"kafka.bootstrap.servers", "subscribe", "subscribepattern", "assign", "includeheaders", "maxoffsetspertrigger"}
 )
-# Signs of failures, in the words of Kafka's client, and what they come to.
+# Parts of error texts of Kafka's client, and our explanation for each.
 _FAILURES: Final = (
     (
         "UnknownTopicOrPartitionException",
@@ -72,7 +75,7 @@ _ROWS: Final = {
 
 
 class Kafka:
-    """Records of topics, in structured or binary mode by their headers, or of no envelope at all."""
+    """The source ``kafka``. By its headers, a record is an event in structured or binary mode, or has no envelope."""
 
     name = "kafka"
     protocol = "KAFKA"
@@ -80,7 +83,10 @@ class Kafka:
     cloudevents_json = True
 
     def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
-        """Load from the earliest to the latest offsets, unless ``options`` say otherwise."""
+        """Return the records from the earliest to the latest offsets, unless ``options`` say otherwise.
+
+        Raises ``PipelineError``.
+        """
         return _load_records(session.read.format(_FORMAT), inputs, options)
 
     def load_stream(
@@ -91,14 +97,17 @@ class Kafka:
         most: int,
         home: Place,  # noqa: ARG002 - the broker keeps the messages
     ) -> DataFrame:
-        """Load from the earliest offsets on, unless ``options`` or a checkpoint say otherwise."""
+        """Return the records from the earliest offsets on, unless ``options`` or a checkpoint say otherwise.
+
+        Raises ``PipelineError``.
+        """
         limit = {"maxOffsetsPerTrigger": str(most)} if most else {}
         return _load_records(
             session.readStream.format(_FORMAT), inputs, {"startingOffsets": "earliest", **options}, limit
         )
 
     def explain_failure(self, failure: str, inputs: Sequence[str]) -> str:
-        """Explain a failure of Kafka's client, which names neither topics nor brokers."""
+        """Return an explanation of a failure of Kafka's client with topics and brokers, or "" for other failures."""
         template = next((words for sign, words in _FAILURES if sign in failure), "")
         if not template:
             return ""
@@ -107,11 +116,11 @@ class Kafka:
         return template.format(topics=topics, servers=parts[0].netloc, said=failure.rpartition("Exception: ")[2])
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """Return the record, with all that the topic states about it."""
+        """Return the record at ``index``, with topic, key, headers and offset."""
         return record_message(batch, index)
 
     def to_records(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
-        """Return the records of many messages for dead letters."""
+        """Return the dead-letter records of the messages at ``indices``."""
         return build_records(batch, indices)
 
 
@@ -119,7 +128,7 @@ SOURCE: Final = Kafka()
 
 
 def record_message(batch: MessageBatch, index: int) -> Message:
-    """Return a row as a Kafka record. Rows of a capture may lack topic, partition and offset."""
+    """Return the row at ``index`` as a Kafka record. Rows of a capture may lack topic, partition and offset."""
     row = batch.record(index)
     return record(
         row["address"] or "",
@@ -134,7 +143,7 @@ def record_message(batch: MessageBatch, index: int) -> Message:
 
 
 def build_records(batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
-    """Return the records of ``record_message`` for dead letters."""
+    """Return the dead-letter records of the Kafka records at ``indices``."""
     rows = select_rows(batch, indices)
     listed, topics = rows.column("headers"), rows.column("address").fill_null("")
     names = arrays.HeaderNames.of(listed, folded=False)
@@ -167,7 +176,10 @@ def _read(value: bytes) -> str:
 
 
 def build_connector_options(inputs: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of Spark's connector: one cluster, its topics, ``options``. Raises ``PipelineError``."""
+    """Return the options for Spark's connector, with the cluster and topics of ``inputs``.
+
+    Raises ``PipelineError`` unless the inputs name one cluster, and topics or a pattern.
+    """
     parts = [_split_address(text) for text in inputs]
     clusters = {part.netloc for part in parts}
     if len(clusters) != 1:
@@ -206,7 +218,7 @@ def _parse_topics(parts: SplitResult) -> list[str]:
 
 
 def _redact_input(text: str) -> str:
-    """Return an input without its login and options, which may hold secrets, for errors and logs."""
+    """Return the address ``text`` without credentials and options, which may be secret, for errors and logs."""
     return _LOGIN.sub("//", text).partition("?")[0]
 
 

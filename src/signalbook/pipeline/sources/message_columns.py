@@ -1,7 +1,7 @@
-"""Rows of any DataFrame as messages: which column has which part of them, as expressions of Spark SQL.
+"""Convert the rows of any DataFrame to messages, by Spark SQL expressions that make ``base.RECORD_COLUMNS``.
 
-The expressions make ``base.RECORD_COLUMNS``. They cast what there is: a value that does not fit becomes null, and what
-is no text is replaced, so that no row ends a job.
+The expressions cast the existing columns. A value that does not fit its type becomes null, and invalid text gets
+replacement characters, so that no row can end a job.
 """
 
 from __future__ import annotations
@@ -36,22 +36,23 @@ _NULL: Final = ("NULL", NullType())
 _CONTENT_TYPE: Final = "content-type"
 _DATA_TYPE: Final = f"{ATTRIBUTE_PREFIX}datacontenttype"
 ASSUME: Final = "assume"
-"""The option of sources of Kafka records that says what records without a content type are."""
+"""The option of sources of Kafka records for the format of records without a content type."""
 CLOUDEVENTS: Final = "cloudevents"
-# Names of protocols as people say them, and those of their bindings.
+# Common names of protocols, and the names in their CloudEvents bindings.
 _PROTOCOLS: Final = {"MQTT": "MQTT/5.0", "AMQP": "AMQP/1.0", "HTTPS": "HTTP"}
-# From this version on Spark refuses to decode what is no text, and has a function that replaces it.
+# From this version on, Spark's ``decode`` fails for invalid text, and ``make_valid_utf8`` replaces it.
 _STRICT: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageColumns:
-    """The columns of a DataFrame for the parts of messages; an empty name stands for none.
+    """The names of the columns of a DataFrame for each part of messages. An empty name means that there is no column.
 
-    ``body`` has their bytes or text, ``headers`` a map of headers or an array of pairs. ``address`` is the topic,
-    subject or path they were sent to. ``attributes`` are columns of a CloudEvent's context attributes by attribute, or
-    one column with a map of them: the body is the event's data then. ``protocol`` is the protocol of each message, such
-    as ``KAFKA`` or ``HTTP``; without it there is none, as in files. ``source`` and ``position`` identify a message.
+    ``body`` has the bytes or text of a message, ``headers`` a map of headers or an array of pairs. ``address`` is the
+    topic, subject or path that a message was sent to. ``attributes`` maps context attributes of CloudEvents to columns,
+    or names one column with a map of attributes; the body then is the data of the event. ``protocol`` is the protocol
+    of each message, such as ``KAFKA`` or ``HTTP``; without this column messages have no protocol, as in files.
+    ``source`` and ``position`` identify a message.
     """
 
     body: str
@@ -71,21 +72,24 @@ KAFKA: Final = MessageColumns(
     body="value", headers="headers", address="topic", key="key", partition="partition", position="offset",
     received_at="timestamp",
 )  # fmt: skip
-"""The columns of Spark's Kafka source, which has headers where its option ``includeHeaders`` is set."""
+"""The columns of Spark's Kafka source. It has headers if its option ``includeHeaders`` is set."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageParts:
-    """Columns with parts of messages, by the names of ``MessageColumns``: each as SQL has it, and its type.
+    """The existing columns for parts of messages, by the names in ``MessageColumns``: SQL expression and type.
 
-    ``strict``: text that is none is an error to Spark's ``decode``.
+    ``strict`` means that Spark's ``decode`` fails for invalid text.
     """
 
     parts: Mapping[str, tuple[str, DataType]]
     strict: bool = True
 
     def build_expressions(self, protocol: str, source: str, position: str) -> list[str]:
-        """Return ``base.RECORD_COLUMNS``. ``source`` and ``position`` are for messages other than Kafka records."""
+        """Return an expression for each of ``base.RECORD_COLUMNS``.
+
+        ``protocol`` is SQL for the protocol. ``source`` and ``position`` are SQL for messages without a Kafka offset.
+        """
         source, position, partition = self._build_place(source, position)
         expressions = {
             "protocol": protocol,
@@ -93,7 +97,7 @@ class MessageParts:
             "position": position,
             "address": self.cast("address", "string"),
             "partition": partition,
-            # Of other protocols sources keep something else there, which no column of a user is.
+            # Sources of other protocols store their own data in this column, which a user's column is not.
             "key": f"IF({protocol} = 'KAFKA', {_as_bytes(*self.parts.get('key', _NULL))}, NULL)",
             "value": self.cast("body", "binary"),
             "headers": self._build_stated_headers(),
@@ -102,11 +106,11 @@ class MessageParts:
         return [f"{expression} AS {name}" for name, expression in expressions.items()]
 
     def cast(self, part: str, kind: str) -> str:
-        """Return a part as ``kind``, null where it is missing."""
+        """Return SQL for the part called ``part``, cast to the type ``kind``; null without a column for it."""
         return self._cast(self.parts[part][0] if part in self.parts else "NULL", kind)
 
     def _cast(self, column: str, kind: str) -> str:
-        """Return a column as ``kind``: null where it does not fit, with replacements where it is not valid text."""
+        """Return SQL for ``column`` cast to the type ``kind``: null for other values, with invalid text replaced."""
         if kind != "string":
             return f"try_cast({column} AS {kind})"
         if self.strict:
@@ -114,7 +118,7 @@ class MessageParts:
         return f"decode(CAST({column} AS binary), 'UTF-8')"
 
     def _build_place(self, source: str, position: str) -> tuple[str, str, str]:
-        """Return source, position and partition: those of Kafka records that state them, else the given ones."""
+        """Return SQL for source, position and partition: of Kafka records if stated, otherwise the arguments."""
         topic, partition, offset = (
             self.cast("address", "string"),
             self.cast("partition", "int"),
@@ -130,7 +134,7 @@ class MessageParts:
         )
 
     def _time(self) -> str:
-        """A time, or as connectors write it milliseconds since 1970; text may be either."""
+        """Return SQL for the time of receipt. Numbers are milliseconds since 1970; text may be a number or a time."""
         kind, moment = self.parts.get("received_at", ("", None))[1], self.cast("received_at", "timestamp")
         if kind is None or isinstance(kind, (TimestampType, TimestampNTZType, DateType)):
             return moment
@@ -138,7 +142,10 @@ class MessageParts:
         return f"coalesce({counted}, {moment})" if isinstance(kind, StringType) else counted
 
     def _build_headers(self) -> str:
-        """Return the headers from a list of pairs under any names, or from a map. Raises ``PipelineError``."""
+        """Return SQL for the headers, from an array of pairs or from a map.
+
+        Raises ``PipelineError`` for a column of another type.
+        """
         if "headers" not in self.parts:
             return f"CAST(NULL AS {_PAIRS})"
         column, kind = self.parts["headers"]
@@ -151,15 +158,15 @@ class MessageParts:
         return self._build_pairs(column, key.name, value.name, value.dataType)
 
     def _build_stated_headers(self) -> str:
-        """Return the headers, preceded by content type and context attributes from columns of their own."""
+        """Return SQL for the headers, with content type and context attributes from separate columns in front."""
         headers, stated = self._build_headers(), list(self._build_stated_lists())
-        if "content_type" in self.parts:  # which counts more than a header
+        if "content_type" in self.parts:  # the column takes precedence over a header
             content_type = self.cast("content_type", "string")
             headers = f"filter({headers}, h -> {content_type} IS NULL OR lower(h.name) <> '{_CONTENT_TYPE}')"
         return f"concat({', '.join(stated)}, coalesce({headers}, {_NONE}))" if stated else headers
 
     def _build_stated_lists(self) -> Iterator[str]:
-        """Yield lists of headers, one for each column."""
+        """Yield SQL for a list of headers from each column with attributes, or with the content type."""
         attributes = [name for name in self.parts if name.startswith(ATTRIBUTE_PREFIX)]
         if "attributes" in self.parts:
             yield self._build_attribute_map()
@@ -171,16 +178,19 @@ class MessageParts:
             yield _build_header(_CONTENT_TYPE, self.cast("content_type", "string"))
 
     def _build_attribute(self, name: str) -> str:
-        """Return an attribute as text, times as in RFC 3339; times without a zone are in the session's zone."""
+        """Return SQL for an attribute as text, with times as in RFC 3339.
+
+        Times without a zone are in the time zone of the session.
+        """
         if not isinstance(self.parts[name][1], (TimestampType, TimestampNTZType)):
             return self.cast(name, "string")
-        # Counted from an origin without a zone: ``date_format`` is in local time, which skips hours.
+        # Add to an origin without a zone, because ``date_format`` uses local time, in which hours are missing.
         counted = f"INTERVAL '0.000001' SECOND * unix_micros({self.cast(name, 'timestamp')})"
         utc = f"CAST(TIMESTAMP_NTZ'1970-01-01 00:00:00' + {counted} AS string)"
         return f"concat(replace({utc}, ' ', 'T'), 'Z')"
 
     def _build_attribute_map(self) -> str:
-        """Return the attributes in a map, whose names may have the prefix already."""
+        """Return SQL for headers from the map of attributes. Names in the map may have the prefix already."""
         column, _ = self.parts["attributes"]
         plain = f"regexp_replace({self._cast('e.key', 'string')}, '^ce[_-]', '')"
         renamed = f"IF({plain} = 'datacontenttype', '{_CONTENT_TYPE}', concat('{ATTRIBUTE_PREFIX}', {plain}))"
@@ -197,7 +207,7 @@ class MessageParts:
 
 
 def _as_bytes(column: str, kind: DataType) -> str:
-    """Return SQL for a column as bytes. An inferred number becomes its text, an object its JSON."""
+    """Return SQL for ``column`` as bytes: a number as its text, an array, map or struct as JSON."""
     if isinstance(kind, (BinaryType, StringType, NullType)):
         return f"CAST({column} AS binary)"
     has_parts = isinstance(kind, (ArrayType, MapType, StructType))
@@ -205,13 +215,13 @@ def _as_bytes(column: str, kind: DataType) -> str:
 
 
 def _build_header(name: str, value: str) -> str:
-    """Return a list of one header, an empty list where ``value`` is null."""
+    """Return SQL for a list of one header, which is empty if ``value`` is null."""
     single = f"array(struct('{name}' AS name, CAST({value} AS binary) AS value))"
     return f"IF({value} IS NULL, {_NONE}, CAST({single} AS {_PAIRS}))"
 
 
 def assume_cloudevents(records: DataFrame) -> DataFrame:
-    """Add the content type of structured CloudEvents in JSON to records of Kafka that do not say what they are.
+    """Add the content type of structured CloudEvents in JSON to Kafka records that state no content type.
 
     ``records`` have ``base.RECORD_COLUMNS``. Tombstones and records in binary mode stay as they are.
     """
@@ -232,8 +242,8 @@ def check_assumption(value: str) -> bool:
 def select_messages(frame: DataFrame, columns: MessageColumns | None) -> DataFrame:
     """Return the messages in rows of a DataFrame as ``base.RECORD_COLUMNS``, lazily; a stream stays a stream.
 
-    Without ``columns`` they are those of Spark's Kafka source, or ``value`` alone, as of text files, which holds
-    CloudEvents in JSON. Raises ``PipelineError`` for columns that are not there, or are of no use.
+    Without ``columns`` the DataFrame has the columns of Spark's Kafka source, or only ``value`` with CloudEvents in
+    JSON, as from text files. Raises ``PipelineError`` for missing columns, and for columns of unsuitable types.
     """
     parts = _find_parts(frame, columns)
     source = f"coalesce({parts.cast('source', 'string')}, '')"
@@ -249,7 +259,7 @@ def _find_parts(frame: DataFrame, columns: MessageColumns | None) -> MessagePart
         columns_by_part["attributes"] = attributes
     else:
         columns_by_part |= {f"{ATTRIBUTE_PREFIX}{name}": column for name, column in attributes.items()}
-    if columns is None:  # of which any may be missing, but for the first
+    if columns is None:  # all columns except the body may be missing
         columns_by_part = {
             part: name for part, name in columns_by_part.items() if part == "body" or name in fields_by_name
         }
@@ -267,7 +277,7 @@ def _find_parts(frame: DataFrame, columns: MessageColumns | None) -> MessagePart
 
 
 def _check(parts: Mapping[str, tuple[str, DataType]]) -> None:
-    """Raise ``PipelineError`` for columns of types that no cast makes a part of a message of."""
+    """Raise ``PipelineError`` for columns whose type cannot be cast to their part of a message."""
     column, kind = parts["body"]
     if not isinstance(kind, (BinaryType, StringType)):
         raise PipelineError(

@@ -1,6 +1,6 @@
-"""What dead letters keep of many messages at once, without making messages of them.
+"""Make the dead-letter records of many messages at once, without creating ``Message`` objects.
 
-It is what ``messages.to_record`` says of each, member for member, put together column by column.
+The records are equal to the results of ``messages.to_record``, but they are built column by column.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from signalbook.pipeline.fastpath.native import PayloadSpans, load_module, read_
 from signalbook.pipeline.sources.base import MessageBatch
 
 _TEXT: Final = pa.schema([("", pa.string())])
-# Where the date ends in a time as Arrow writes it, and the second, and what it has behind a whole one.
+# In a time as Arrow writes it: the end of the date, the end of the seconds, and the fraction of a whole second.
 _DATE: Final = 10
 _SECOND: Final = 19
 _WHOLE: Final = ".000000"
@@ -29,7 +29,7 @@ _WHOLE: Final = ".000000"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRecords:
-    """The dead letters' records of messages as columns. Bodies, all of their bytes, are stored separately."""
+    """The dead-letter records of messages as columns. ``texts`` are the records as JSON, without the bodies."""
 
     texts: pa.StringArray
     protocol: str
@@ -49,9 +49,9 @@ class MessageRecords:
         references: pa.StringArray,
         sections: pa.StringArray,
     ) -> MessageRecords:
-        """Return the records of rows of ``RECORD_COLUMNS``. Null, and empty content types or encodings, are left out.
+        """Return the records of rows of ``RECORD_COLUMNS``. Nulls, and empty content types and encodings, are omitted.
 
-        ``references`` and ``sections`` are in JSON.
+        The other arguments are columns, ``references`` and ``sections`` as JSON.
         """
         types, encodings = (_drop_empty(texts) for texts in (content_types, encodings))
         texts = join_texts(
@@ -75,54 +75,54 @@ class MessageRecords:
 
 @runtime_checkable
 class Recording(Protocol):
-    """The additional methods of a ``Source`` that makes records of many messages at once."""
+    """The interface of a ``Source`` that can make the records of many messages at once."""
 
     def to_records(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords | None:
-        """Return the records of ``messages.to_record`` for each message, or None if they must be made one by one."""
+        """Return the records of the messages at ``indices``, or None if they must be made one by one."""
         ...
 
 
 def select_rows(batch: MessageBatch, indices: Sequence[int]) -> pa.RecordBatch:
-    """Return the rows that some messages of a batch came as."""
+    """Return the rows of ``RECORD_COLUMNS`` of the messages at ``indices``."""
     assert batch.records is not None
     whole = np.array_equal(indices, np.arange(len(batch)))
     return batch.records if whole else batch.records.take(pa.array(indices, pa.int64()))
 
 
 def join_texts(*parts: pa.StringArray | str) -> pa.StringArray:
-    """Join texts one behind the other. Null is skipped."""
+    """Return the concatenation of ``parts``, row by row. Nulls are skipped."""
     return pc.binary_join_element_wise(*parts, "", null_handling="skip")
 
 
 def quote_texts(texts: pa.StringArray) -> pa.StringArray:
-    """Return texts, many of which are equal, as JSON."""
+    """Return ``texts`` as JSON strings. It is fast if many of them are equal."""
     encoded = texts.dictionary_encode()
     return pa.array([json.dumps(text) for text in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
 
 
 def format_numbers(values: pa.Array) -> pa.StringArray:
-    """Return whole numbers as JSON."""
+    """Return integers as JSON."""
     return values.cast(pa.string()).fill_null("null")
 
 
 def format_reference(path: str, count: int) -> pa.StringArray:
-    """Return the source of ``count`` messages as JSON, null if it is unknown."""
+    """Return ``path`` as a JSON string for each of ``count`` messages, null if it is empty."""
     return pa.repeat(pa.scalar(json.dumps(path) if path else None, pa.string()), count)
 
 
 def format_references(path: str, positions: pa.Array) -> pa.StringArray:
-    """Return the references of messages by their numbers in a source, in JSON."""
+    """Return ``path/POSITION`` as a JSON string for each of ``positions``."""
     return join_texts(json.dumps(f"{path}/")[:-1], positions.cast(pa.string()), '"')
 
 
 def format_bytes(values: pa.BinaryArray) -> pa.StringArray:
-    """Return bytes as JSON."""
+    """Return bytes as JSON in the form of ``messages.to_record``."""
     texts = read_columns(load_module().byte_texts(PayloadSpans.of(values).places), _TEXT)[0]
     return pc.if_else(values.is_valid(), texts, "null")
 
 
 def format_headers(listed: pa.ListArray, names: HeaderNames, *, readable: bool) -> pa.StringArray:
-    """Return the headers of each message as JSON, by their names, with values as bytes or ``readable`` texts."""
+    """Return the headers of each message as a JSON object, with values as bytes, or as text if ``readable``."""
     values = pc.fill_null(listed.flatten().field("value"), b"").cast(pa.binary())
     ends = pc.fill_null(pc.list_value_length(listed), 0).to_numpy().astype(np.int64).cumsum()
     batch = load_module().header_texts(
@@ -133,7 +133,7 @@ def format_headers(listed: pa.ListArray, names: HeaderNames, *, readable: bool) 
 
 
 def _restore_nulls(texts: pa.StringArray, listed: pa.ListArray) -> pa.StringArray:
-    """Replace those of ``texts`` in which the value of a header is empty instead of null."""
+    """Return ``texts`` with null header values, which the native module writes as empty values."""
     rows = pc.unique(pc.list_parent_indices(listed).filter(listed.flatten().field("value").is_null()))
     exact = [format_sections({"": tuple(list_header_pairs(headers))}) for headers in listed.take(rows).to_pylist()]
     mask = np.zeros(len(texts), np.bool_)
@@ -144,13 +144,13 @@ def _restore_nulls(texts: pa.StringArray, listed: pa.ListArray) -> pa.StringArra
 def read_stated_texts(
     listed: pa.ListArray, names: HeaderNames, name: str, read: Callable[[bytes], str]
 ) -> pa.StringArray:
-    """Return the last header of a name in each message, read by ``read``, null without one."""
+    """Return the last header called ``name`` of each message, decoded by ``read``; null if it has no such header."""
     places = names.find_places([name])
     owners = pc.list_parent_indices(listed).to_numpy()[places]
     encoded = pc.fill_null(listed.flatten().field("value"), b"").take(pa.array(places)).dictionary_encode()
     texts = pa.array(list(map(read, encoded.dictionary.to_pylist())), pa.string())
     indices = np.full(len(listed), -1, np.int64)
-    indices[owners] = encoded.indices.to_numpy()  # the last to be written stays
+    indices[owners] = encoded.indices.to_numpy()  # the last header of a message overwrites earlier ones
     return texts.take(pa.array(indices, mask=indices < 0))
 
 
@@ -159,12 +159,12 @@ def _drop_empty(texts: pa.StringArray) -> pa.StringArray:
 
 
 def _format_member(name: str, values: pa.StringArray) -> pa.StringArray:
-    """Return JSON values as a member that follows others in an object; null gives an empty text."""
+    """Return JSON ``values`` as members of an object, with a leading comma and ``name``; an empty text for null."""
     return pc.binary_join_element_wise(f',"{name}":', values, "")
 
 
 def _format_times(times: pa.Array) -> pa.StringArray:
-    """Return times as JSON, as Python writes them in ISO 8601."""
+    """Return times as JSON strings in ISO 8601, in the same form as Python writes them."""
     texts = times.cast(columns.TIMESTAMP).cast(pa.string())
     behind = pc.utf8_slice_codeunits(texts, _SECOND, _SECOND + len(_WHOLE))
     date, clock = pc.utf8_slice_codeunits(texts, 0, _DATE), pc.utf8_slice_codeunits(texts, _DATE + 1, _SECOND)

@@ -1,7 +1,8 @@
-"""Topics of MQTT: ``mqtt://HOST:PORT/FILTER[,FILTER]``, wildcards as they are; ``mqtts://`` with TLS.
+"""Sources for MQTT topics: ``mqtt://HOST:PORT/FILTER[,FILTER]``, with TLS ``mqtts://``. Filters may have wildcards.
 
-The session is a lasting one: what is sent while nobody listens waits at the broker. Messages are asked for with quality
-of service 1, also those that were sent with 2: the client library confirms the latter before anybody can write them.
+The session is persistent, so that the broker keeps messages while no client is connected. Messages are received with
+quality of service 1 even if they were sent with 2, because the client library would confirm the latter before they can
+be written to disk.
 """
 
 from __future__ import annotations
@@ -43,16 +44,16 @@ _PROPERTIES: Final = {
     "user_properties": "UserProperty",
 }
 _LONGEST: Final = 65_535
-# Types of values that JSON has, and the one sign of ASCII that JSON of ours escapes for no need.
+# Types of values that JSON has, and the only ASCII character that our JSON escapes although JSON allows it.
 _PLAIN: Final = frozenset({str, int, bool})
 _DELETE: Final = "\x7f"
 _WEEK: Final = 7 * 24 * 3600
 
 
 class Mqtt(SpoolingSource):
-    """Messages of one version of the protocol, ``protocol`` by its canonical name.
+    """The source for one version of MQTT. ``protocol`` is the canonical name of the version.
 
-    A stream has what comes from the first subscription on, and what waits at the broker.
+    A stream has the messages that arrive from the first subscription on, including those that the broker has kept.
     """
 
     cloudevents_json = True
@@ -62,12 +63,12 @@ class Mqtt(SpoolingSource):
         self.protocol = protocol
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """Return the message, with all that the broker stated about it."""
+        """Return the message at ``index``, with topic, properties and time."""
         row = batch.record(index, "address", "key", "value", "received_at")
         return self._build_message(row["address"], row["key"], row["value"], row["received_at"], reference=batch.path)
 
     def to_records(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
-        """Return the records of many messages for dead letters."""
+        """Return the dead-letter records of the messages at ``indices``."""
         rows = select_rows(batch, indices)
         topics, keys = rows.column("address"), rows.column("key").to_pylist()
         sections = [_read_sections(topic, key) for topic, key in zip(topics.to_pylist(), keys, strict=True)]
@@ -86,11 +87,14 @@ class Mqtt(SpoolingSource):
         )
 
     def parse_broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerInput:
-        """Return the broker of the messages. Raises ``PipelineError``."""
+        """Return the broker that ``inputs`` name. Raises ``PipelineError`` for invalid addresses and options."""
         return _read_input(inputs, options)
 
     def connect(self, inputs: Sequence[str], options: Mapping[str, str], spool: MessageSpool) -> ReceivingConnection:
-        """A connection with the session that the spool remembers. Raises ``PipelineError`` and what may pass."""
+        """Return a connection with the session that ``spool`` stores.
+
+        Raises ``PipelineError``, and ``BrokerUnavailable`` for errors that may pass.
+        """
         broker = _read_input(inputs, options)
         session = _choose_session(spool, broker.options.get("clientId", ""))
         expiry = int(broker.options.get("sessionExpiry", _WEEK))
@@ -105,7 +109,7 @@ class Mqtt(SpoolingSource):
         return _Connection(client, broker, self.build_spooled)
 
     def build_spooled(self, received: MQTTMessage) -> SpooledMessage:
-        """Return a message as the spool keeps it."""
+        """Return a received message in the form for the spool."""
         sections: dict[str, Any] = {"qos": received.qos, "retain": received.retain}
         for name, theirs in _PROPERTIES.items() if received.properties else ():
             value = getattr(received.properties, theirs, None)
@@ -124,7 +128,7 @@ class Mqtt(SpoolingSource):
 
 
 def _read_sections(topic: str, key: bytes) -> dict[str, Any]:
-    """Return the broker's information about a message, as ``spooled`` keeps it."""
+    """Return topic and properties of a message from the ``key`` that ``build_spooled`` made."""
     sections = msgspec.msgpack.decode(key)
     if "user_properties" in sections:
         sections["user_properties"] = tuple(map(tuple, sections["user_properties"]))
@@ -132,7 +136,7 @@ def _read_sections(topic: str, key: bytes) -> dict[str, Any]:
 
 
 def _format_sections(sections: Mapping[str, Any]) -> str:
-    """Return ``messages.format_sections``, in a fifth of the time for plain ASCII."""
+    """Return the result of ``messages.format_sections``, in a fifth of the time if all values are plain ASCII."""
     if all(type(value) in _PLAIN or name == "user_properties" for name, value in sections.items()):
         text = msgspec.json.encode(sections).decode()
         if text.isascii() and _DELETE not in text:
@@ -145,7 +149,7 @@ MQTT5: Final = Mqtt("mqtt5", V5)
 
 
 class _Connection:
-    """A client whose session receives what is wanted; ``spooled`` turns a message into one for the spool."""
+    """A connection of a subscribed session. ``spooled`` converts a received message to the form for the spool."""
 
     def __init__(
         self, client: MQTTClient, broker: brokers.BrokerInput, spooled: Callable[[MQTTMessage], SpooledMessage]
@@ -155,26 +159,27 @@ class _Connection:
         self._spooled = spooled
 
     def receive(self, seconds: float) -> Sequence[ReceivedMessage]:
-        """Return the messages that arrive, at most a few hundred."""
+        """Return the messages that arrive within ``seconds``, at most a few hundred."""
         with self._broker.convert_refusals():
             received = self._client.receive(seconds)
         return [ReceivedMessage(message=self._spooled(message), token=message) for message in received]
 
     def confirm(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Acknowledge messages."""
+        """Acknowledge messages to the broker."""
         with self._broker.convert_refusals():
             self._client.acknowledge(message.token for message in messages)
 
     def keep_alive(self) -> None:
-        """Ask for an answer when nothing was heard for long.
+        """Send a ping if nothing was received for long.
 
-        It lies behind what is not taken, so that the connection may end: the session does not.
+        The response is queued after messages that were not received yet, so that the connection may time out. The
+        session stays.
         """
         with self._broker.convert_refusals():
             self._client.keep_alive()
 
     def close(self) -> None:
-        """Say good-bye if somebody listens, and hang up; the session stays."""
+        """Disconnect and close the connection. The broker keeps the session."""
         self._client.close()
 
 
@@ -196,7 +201,7 @@ def _read_input(inputs: Sequence[str], options: Mapping[str, str]) -> brokers.Br
 
 
 def _choose_session(spool: MessageSpool, name: str) -> SpoolSession:
-    """Return the stored session, or remember a new one."""
+    """Return the stored session if its name matches ``name`` or ``name`` is empty, otherwise store a new one."""
     stored = spool.read_session()
     if stored is not None and name in ("", stored.name):
         return stored
@@ -208,8 +213,8 @@ def _resume(client: MQTTClient, broker: brokers.BrokerInput, spool: MessageSpool
     filters, received = broker.names, session.receives
     if received and (session.lost or not client.session_present):
         if not session.lost:
-            # By connecting the broker has a session of that name again, which receives nothing. The next connection
-            # would find it and take it for the one that was lost.
+            # Connecting has created an empty session of the same name at the broker. The next connection would find it
+            # and take it for the lost session.
             spool.remember(msgspec.structs.replace(session, lost=True))
         if broker.options.get("failOnDataLoss") != "false":
             raise PipelineError(
@@ -218,7 +223,7 @@ def _resume(client: MQTTClient, broker: brokers.BrokerInput, spool: MessageSpool
             )
         received = ()
     if session.lost or set(received) != set(filters):
-        # Subscribing anew to what the session has already would bring retained messages once more.
+        # Do not repeat existing subscriptions, because the broker would send retained messages again.
         client.subscribe(topic_filter for topic_filter in filters if topic_filter not in received)
         client.unsubscribe(topic_filter for topic_filter in received if topic_filter not in filters)
         spool.remember(SpoolSession(name=session.name, receives=filters))
@@ -228,4 +233,4 @@ def _read_topic(received: MQTTMessage) -> str:
     try:
         return received.topic
     except UnicodeDecodeError:
-        return ""  # no broker should let it pass
+        return ""  # a broker should reject such a topic

@@ -1,7 +1,8 @@
-"""Streams of NATS JetStream: ``nats://HOST:PORT/STREAM[,STREAM]`` or ``nats://HOST:PORT/SUBJECT``; ``tls://`` with TLS.
+"""A source for streams of NATS JetStream.
 
-Messages have numbers in their stream, which are what Spark's checkpoint keeps; nothing is acknowledged, so that the
-stream is as it was for everybody else.
+Addresses are ``nats://HOST:PORT/STREAM[,STREAM]`` or ``nats://HOST:PORT/SUBJECT``, with TLS ``tls://``. Spark's
+checkpoint stores the numbers of messages in their streams. Nothing is acknowledged, so that reading does not change a
+stream for other readers.
 """
 
 from __future__ import annotations
@@ -51,24 +52,24 @@ _LEAST: Final = 10_000
 _ATTEMPTS: Final = 3
 
 StreamOffsets = dict[str, list[Any]]
-"""The number of the last message that was read and when the stream was made, by stream."""
+"""By name of the stream: the number of the last message that was read, and the creation time of the stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenStream:
-    """A stream to be read; with a ``subject``, which may have wildcards, only messages of that."""
+    """A stream to be read. A nonempty ``subject``, which may have wildcards, selects the messages to read."""
 
     state: JetStreamState
     subject: str = ""
 
     def build_offset(self, number: int) -> list[Any]:
-        """Return the offset after the message of that number."""
+        """Return the offset after the message with this ``number``."""
         return [number, self.state.created]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRange(InputPartition):
-    """The messages with the numbers ``start`` to ``end``, for one task."""
+    """The messages ``start`` to ``end`` (included) of a stream, for one task."""
 
     stream: str
     subject: str
@@ -78,13 +79,13 @@ class StreamRange(InputPartition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NATSStreams:
-    """Streams of one broker, by the names they were given or by a subject in them."""
+    """The streams of one broker that the inputs name, directly or by a subject that they store."""
 
     broker: brokers.BrokerInput
 
     @classmethod
     def of(cls, inputs: Sequence[str], options: Mapping[str, str]) -> NATSStreams:
-        """Parse addresses and options. Raises ``PipelineError``."""
+        """Return the streams that ``inputs`` and ``options`` state. Raises ``PipelineError`` for invalid ones."""
         broker = _INPUTS.read(inputs, options)
         if not broker.names:
             raise PipelineError(f"name the streams of {broker}, as {_INPUTS.form}, or a subject that a stream holds")
@@ -95,7 +96,7 @@ class NATSStreams:
 
     @property
     def latest(self) -> bool:
-        """True if the stream begins after the existing messages."""
+        """True if reading begins after the messages that exist at the start."""
         return self.broker.options.get("startingOffsets") == "latest"
 
     def choose_streams(self) -> dict[str, ChosenStream]:
@@ -114,7 +115,10 @@ class NATSStreams:
         return streams
 
     def split(self, start: StreamOffsets, end: StreamOffsets, tasks: int) -> list[StreamRange]:
-        """Divide the messages between offsets. Raises ``PipelineError`` for messages that are gone."""
+        """Return the messages between two offsets, divided into ranges for about ``tasks`` tasks.
+
+        Raises ``PipelineError`` if some of the messages are no longer in their stream.
+        """
         chosen, ranges = self.choose_streams(), list[StreamRange]()
         for name, (last, created) in end.items():
             before = start[name][0] if name in start else chosen[name].state.first - 1 if name in chosen else -1
@@ -123,7 +127,7 @@ class NATSStreams:
             if name not in chosen:
                 raise PipelineError(f"a batch with the stream {name} was begun: name it too, so that the batch can end")
             self.check_complete(chosen[name].state, before, [last, created])
-            # A task connects by itself: for a few messages that costs more than reading them.
+            # Each task opens a connection, which costs more than reading a few messages.
             count = max(1, min(tasks, (last - before) // _LEAST))
             ranges += [
                 StreamRange(stream=name, subject=chosen[name].subject, start=first + 1, end=last)
@@ -132,7 +136,7 @@ class NATSStreams:
         return ranges
 
     def read(self, part: StreamRange) -> Iterator[list[StoredMessage]]:
-        """Yield the messages of a range, over a new connection where one was lost. Raises ``PipelineError``."""
+        """Yield lists of the messages of ``part``. A lost connection is replaced. Raises ``PipelineError``."""
         last_read = part.start - 1
         attempts = iter(range(_ATTEMPTS))
         while True:
@@ -140,17 +144,21 @@ class NATSStreams:
                 with self._connect() as jetstream:
                     for messages in jetstream.read(part.stream, last_read + 1, part.end, part.subject):
                         yield messages
-                        # Not before they were taken: what breaks off is read again from here, over a new connection.
+                        # Set only after the caller took them: a new connection continues from here.
                         last_read = messages[-1].number
                         attempts = iter(range(_ATTEMPTS))
                     return
             except BrokerUnavailable as error:
                 if next(attempts, None) is None:
                     raise PipelineError(f"NATS at {self.broker}: {error or type(error).__name__}") from None
-                self.broker.retry(self._find_streams)  # until it is there again
+                self.broker.retry(self._find_streams)  # wait until the broker is available again
 
     def check_complete(self, state: JetStreamState, before: int, last_offset: list[Any]) -> None:
-        """Raise ``PipelineError`` unless the stream has the ``last_offset``, and the messages after ``before``."""
+        """Raise ``PipelineError`` if the stream was created anew, or messages after the number ``before`` are gone.
+
+        ``last_offset`` is an offset that the stream must have reached. Missing messages are accepted with the option
+        ``failOnDataLoss = false``.
+        """
         where, (last, created) = f"the stream {state.name} at {self.broker}", last_offset
         why = f"ends with message {state.last}, and {last} were there before" if state.last < last else ""
         if created != state.created:
@@ -171,7 +179,10 @@ class NATSStreams:
             return [self._find_stream(jetstream, name) for name in self.broker.names]
 
     def _find_stream(self, jetstream: JetStream, name: str) -> ChosenStream:
-        """Return the stream of a name, or else the one that holds messages of that subject."""
+        """Return the stream called ``name``, or else the only stream that stores the subject ``name``.
+
+        Raises ``PipelineError`` if there is neither.
+        """
         state = None if _NO_STREAM_NAME & set(name) else jetstream.stream(name)
         if state is not None:
             return ChosenStream(state=state)
@@ -186,7 +197,10 @@ class NATSStreams:
 
     @contextmanager
     def _connect(self) -> Iterator[JetStream]:
-        """Open a connection for the context. Raises ``PipelineError`` for requests that the server refuses."""
+        """Yield a new connection, which the context closes.
+
+        Raises ``PipelineError`` if the server refuses a request.
+        """
         with self.broker.convert_refusals():
             connection = NATSConnection.open(self.broker.settings)
             try:
@@ -195,12 +209,12 @@ class NATSStreams:
                 connection.close()
 
 
-# Spark asks for news again and again.
+# Seconds between two requests for the state of streams: Spark queries the latest offset without a pause.
 _PAUSE: Final = 0.2
 
 
 class Nats:
-    """Messages of streams, events in structured or binary mode by their headers, or of no envelope at all."""
+    """The source ``nats``. By its headers, a message is an event in structured or binary mode, or has no envelope."""
 
     name = "nats"
     protocol = "NATS"
@@ -208,7 +222,7 @@ class Nats:
     cloudevents_json = True
 
     def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
-        """Load all current messages of the streams."""
+        """Return all current messages of the streams. Raises ``PipelineError``."""
         NATSStreams.of(inputs, options)
         return brokers.load_rows(session, session.read, _Source, inputs, options)
 
@@ -220,12 +234,15 @@ class Nats:
         most: int,
         home: Place,  # noqa: ARG002 - the broker keeps the messages
     ) -> DataFrame:
-        """Load from the first message on, unless ``options`` or a checkpoint say otherwise."""
+        """Return messages from the first on, unless ``options`` or a checkpoint say otherwise.
+
+        Raises ``PipelineError``.
+        """
         NATSStreams.of(inputs, options)
         return brokers.load_rows(session, session.readStream, _Source, inputs, options, most=most)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """Return the message, with all that the stream states about it."""
+        """Return the message at ``index``, with subject, headers and time from the stream."""
         row = batch.record(index)
         headers = arrays.list_text_pairs(row["headers"])
         return message(
@@ -237,7 +254,7 @@ class Nats:
         )
 
     def to_records(self, batch: MessageBatch, indices: Sequence[int]) -> MessageRecords:
-        """Return the records of many messages for dead letters."""
+        """Return the dead-letter records of the messages at ``indices``."""
         rows = select_rows(batch, indices)
         listed, subjects = rows.column("headers"), rows.column("address")
         names, folded = (arrays.HeaderNames.of(listed, folded=folded) for folded in (False, True))
@@ -280,7 +297,7 @@ class _Source(brokers.BrokerDataSource):
 
 
 class _Rows:
-    """Reads ranges of streams."""
+    """The common part of the readers: it reads ranges of streams as rows."""
 
     def __init__(self, request: brokers.ReadRequest, schema: StructType) -> None:
         self._request = request
@@ -288,7 +305,7 @@ class _Rows:
         self._streams = NATSStreams.of(request.inputs, request.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Rows of ``RECORD_COLUMNS``."""
+        """Yield the messages of ``partition`` as rows of ``RECORD_COLUMNS``."""
         assert isinstance(partition, StreamRange)
         for messages in self._streams.read(partition):
             yield brokers.build_rows(
@@ -307,7 +324,7 @@ class _Batch(_Rows, DataSourceReader):
     """The reader of all current messages."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return ranges of all streams."""
+        """Return all messages of all streams, divided into ranges for tasks."""
         end = {name: chosen.build_offset(chosen.state.last) for name, chosen in self._streams.choose_streams().items()}
         return self._streams.split({}, end, self._request.tasks) or [StreamRange(stream="", subject="", start=1, end=0)]
 
@@ -319,7 +336,10 @@ class _Stream(_Rows, brokers.BrokerStreamReader):
     _asked = 0.0
 
     def initialOffset(self) -> StreamOffsets:  # noqa: N802
-        """Return the offset after the last messages, or nothing: the first ones are determined for each batch."""
+        """Return the offsets after the last messages if ``startingOffsets`` is ``latest``, otherwise an empty mapping.
+
+        A stream without an offset is read from its first message at the time of the batch.
+        """
         chosen = self._streams.choose_streams()
         return (
             {name: stream.build_offset(stream.state.last) for name, stream in chosen.items()}
@@ -328,15 +348,15 @@ class _Stream(_Rows, brokers.BrokerStreamReader):
         )
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Make the present messages the last ones."""
+        """Make the stream end after the messages that exist now."""
         self._end = {name: chosen.state.last for name, chosen in self._streams.choose_streams().items()}
 
     def latestOffset(self, start: StreamOffsets, limit: ReadLimit) -> StreamOffsets:  # noqa: N802
-        """Return the end of the next batch: at most its share of each stream, if there is a limit."""
+        """Return the offsets at which the next batch ends. A ``limit`` is divided equally between the streams."""
         time.sleep(max(0.0, self._asked + _PAUSE - time.monotonic()))
         chosen = self._streams.choose_streams()
         self._asked = time.monotonic()
-        # Spark's limit is for the batch: each stream has its share of it, so that none waits for another.
+        # Each stream gets an equal share of the limit of the batch, so that no stream waits for another.
         share = max(1, limit.max_rows // len(chosen)) if isinstance(limit, ReadMaxRows) else None
         offsets = dict(start)
         for name, stream in chosen.items():
@@ -344,10 +364,10 @@ class _Stream(_Rows, brokers.BrokerStreamReader):
             offset = start.get(name) or stream.build_offset(stream.state.first - 1)
             before = offset[0]
             self._streams.check_complete(stream.state, before, offset)
-            first = max(before, stream.state.first - 1)  # what is gone is no part of a share
+            first = max(before, stream.state.first - 1)  # deleted messages do not count for the share
             offsets[name] = stream.build_offset(max(before, last if share is None else min(last, first + share)))
         return offsets
 
     def partitions(self, start: StreamOffsets, end: StreamOffsets) -> Sequence[InputPartition]:
-        """Return ranges of the messages between two offsets."""
+        """Return the messages between two offsets, divided into ranges for tasks."""
         return self._streams.split(start, end, self._request.tasks)

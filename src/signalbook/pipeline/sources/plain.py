@@ -1,4 +1,4 @@
-"""Files of plain JSON: messages without an envelope, which only their content tells apart."""
+"""A source for files of plain JSON: messages without an envelope, whose definitions are found by their content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEAD_BYTES: Final = 4096
 
 
 class PlainJson:
-    """JSON values in lines, in one array, or one document in each file. Blank lines are skipped.
+    """A source of files with JSON values in lines, in one array, or as one document. Blank lines are skipped.
 
     The first character of a file decides. ``[`` begins an array. ``{`` alone on the first line begins a document of
     several lines. Anything else is read line by line.
@@ -35,7 +35,7 @@ class PlainJson:
                 yield from read_array_batches(split.path, file, split.limit)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """Return the value as a message of no protocol. Raises ``UnreadableMessage`` for damaged parts of a file."""
+        """Return the value at ``index`` as a message without a protocol. Raises ``UnreadableMessage`` for damage."""
         if batch.error:
             raise UnreadableMessage(batch.error)
         return Message(content_type="application/json", body=batch.raw(index))

@@ -1,7 +1,7 @@
-"""Files of CloudEvents in Protobuf: each with its length before it, or all in one batch message.
+"""Sources for files of CloudEvents in Protobuf: events with a length prefix, or one batch message.
 
-A batch message is on the wire nothing but events, each with a tag and its length before it. So neither is ever read
-whole, and batches that were appended to one another are one batch.
+The encoding of a batch message is a sequence of events, each after a tag and its length. Therefore both kinds of files
+are read event by event, and appended batches are read as one batch.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from signalbook.pipeline.sources.input_file import Readable, open_input
 
 MAX_EVENT: Final = MAX_MESSAGE
 _LONGEST_VARINT: Final = 10
-# Field 1 of a batch, with its length to follow.
+# The tag of field 1 of a batch, which is followed by a length.
 _EVENTS: Final = b"\x0a"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtobufEvents:
-    """Events in a file, each behind ``tag`` and its length as a varint; a position is a byte offset in the file."""
+    """A source of files in which each event follows ``tag`` and its length as a varint.
+
+    A position is a byte offset in the file.
+    """
 
     name: str
     tag: bytes
@@ -36,12 +39,12 @@ class ProtobufEvents:
     cloudevents_json: bool = False
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
-        """The file's events, and what cannot be separated as one message."""
+        """Yield the events of the file. Content after damage is one unreadable message."""
         with open_input(split) as file:
             yield from _read_batches(split.path, file, self.tag)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
-        """Return the event as a structured one of a file. Raises ``Unreadable``."""
+        """Return the event at ``index`` as a structured CloudEvent. Raises ``UnreadableMessage``."""
         return build_structured_message(batch, index, PROTOBUF_FORMAT)
 
 
@@ -60,12 +63,12 @@ def _read_batches(path: str, file: Readable, tag: bytes) -> Iterator[MessageBatc
             offset += end
             remainder = data[end:]
         if remainder:
-            # what follows has no boundaries that could be found again
+            # without valid lengths the boundaries of later events cannot be found
             problem = problem or "the file ends inside of an event: it is cut off"
             content, size = _to_end(file, remainder)
             if size > MAX_EVENT:
                 problem += f"; of more than {MAX_EVENT} bytes from here on the first {KEPT} are kept"
-            # From the start on, and so much: it is a file of something else.
+            # If so much is unreadable from the beginning on, the file has another format.
             rule = UNREADABLE if offset == 0 and size > MAX_EVENT else DAMAGED
             yield DamagedFile(path, problem, rule).to_batch(offset, content)
     except DamagedFile as damage:
@@ -75,7 +78,7 @@ def _read_batches(path: str, file: Readable, tag: bytes) -> Iterator[MessageBatc
 
 
 def _split_events(data: bytes, tag: bytes) -> tuple[list[tuple[int, int, int]], int, str]:
-    """Return the places (tag, event, end) of whole events, the place of the next one, and what is wrong there."""
+    """Return the offsets (tag, event, end) of complete events, the offset after them, and the problem there or ""."""
     events: list[tuple[int, int, int]] = []
     place = 0
     while place < len(data):
@@ -94,7 +97,10 @@ def _split_events(data: bytes, tag: bytes) -> tuple[list[tuple[int, int, int]], 
 
 
 def _read_varint(data: bytes, place: int) -> tuple[int, int]:
-    """Return the place behind a varint and its value; a place below 0 if cut off (value -1) or too long (value 0)."""
+    """Return the offset after the varint at ``place``, and its value.
+
+    The offset is -1 for an invalid varint; the value then is -1 if it is cut off, or 0 if it is too long.
+    """
     value = 0
     for index in range(_LONGEST_VARINT):
         if place + index >= len(data):
@@ -112,7 +118,10 @@ def _build_batch(path: str, data: bytes, bounds: list[tuple[int, int, int]], off
 
 
 def _to_end(file: Readable, head: bytes) -> tuple[bytes, int]:
-    """Read to the end. Return the content, or its beginning if it is larger than an event, and the size."""
+    """Return ``head`` and the rest of the file, and its size.
+
+    If it is larger than ``MAX_EVENT``, only the beginning is returned, and the size may be too small.
+    """
     content = bytearray(head)
     while len(content) <= MAX_EVENT and (piece := file.read(BLOCK)):
         content += piece

@@ -1,7 +1,7 @@
-"""Brokers that give each message once: received into a spool in the output, from which Spark reads.
+"""Sources for brokers that deliver each message only once. Messages are received into a spool, from which Spark reads.
 
-Offsets are numbers in the spool; what Spark has committed is trimmed. The spool is written by the process in which
-Spark asks for offsets, on the driver's machine, and read by tasks.
+Offsets are numbers of messages in the spool. Messages that Spark has committed are deleted. The process on the driver's
+machine in which Spark queries offsets writes the spool; tasks read it.
 """
 
 from __future__ import annotations
@@ -27,43 +27,45 @@ from signalbook.pipeline.sources.brokers import BrokerInput
 from signalbook.pipeline.sources.spool import RECEIVED, MessageSpool, Segment, SpooledMessage
 
 SPOOL_LIMIT: Final = "maxSpoolBytes"
-"""The option of how much may wait."""
+"""The option for the maximum size of the spool in bytes."""
 _LIMIT: Final = 4 * 1024**3
+# Messages. A task for fewer costs more than it saves.
 _LEAST: Final = 10_000
-# Messages that a task has in hand at a time, and of large ones so many bytes.
+# A task reads this many messages at a time, or messages of this many bytes.
 _ROWS: Final = 1_000
 _ROWS_BYTES: Final = 32 * 1024 * 1024
 _LOOK: Final = 0.5
 _PAUSE: Final = 0.5
 _JOIN_SECONDS: Final = 10.0
-# What a broker has for us comes at once; so many looks without anything are the end of what there is now.
+# A broker sends waiting messages at once. After this many empty calls of ``receive`` no more are waiting.
 _QUIET: Final = 4
-# So many messages wait in memory for room in the spool: more than a broker gives that are to be confirmed. With so many
-# bytes of them no more are taken.
+# This many messages may wait in memory for room in the spool, more than a broker sends unconfirmed. Above this many
+# bytes, no more messages are received.
 _HELD: Final = 1_000
 _HELD_BYTES: Final = 64 * 1024 * 1024
-# Where each time that something is written is a request, what comes is gathered: for so many seconds, until nothing
-# comes for so long, as where a broker waits for confirmations, or until there are as many as brokers give without.
+# If each write of the spool is a request to a store, messages are collected first: for ``_GATHERED`` seconds, until
+# nothing arrives for ``_STILL`` seconds because the broker waits for confirmations, or until there are ``_MOST``
+# messages, as many as brokers send unconfirmed.
 _GATHERED: Final = 0.1
 _STILL: Final = 0.02
 _MOST: Final = 500
-# Which part of its time a look has to take: one may end early without anything, as for what is no message.
+# The share of its time that an empty ``receive`` must take to count as silence. It ends early for other packets.
 _WHOLE: Final = 0.9
 
 Offset = dict[str, int]
-"""The number in the spool of the first message that was not read."""
+"""The number in the spool of the first message that was not yet read, by the key ``number``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedMessage:
-    """A message that came; ``token`` is what it is confirmed by."""
+    """A received message. ``token`` is the broker client's object with which the message is confirmed."""
 
     message: SpooledMessage
     token: Any
 
 
 class ReceivingConnection(Protocol):
-    """A connection on which messages come. For one thread."""
+    """The interface of a connection that receives messages, for use by one thread."""
 
     def receive(self, seconds: float) -> Sequence[ReceivedMessage]:
         """Return the messages that arrive within ``seconds``, perhaps none."""
@@ -72,18 +74,18 @@ class ReceivingConnection(Protocol):
         """Confirm messages, so that the broker forgets them."""
 
     def keep_alive(self) -> None:
-        """Show the broker now and then that this side still is, while nothing is taken from it."""
+        """Send a sign of life to the broker if one is due, without receiving messages."""
 
     def close(self) -> None:
-        """Hang up, whatever state it is in; raises nothing."""
+        """Close the connection, whatever its state. Raises nothing."""
 
 
 class SpoolReceiver:
-    """A thread that keeps a connection made by ``connect``, and makes another where the broker was unavailable.
+    """A thread that receives messages into ``spool``.
 
-    Each message lasts in the spool before it is confirmed: what is lost in between comes again. Everybody else may ask
-    for ``end``, which raises ``PipelineError`` once nothing more will come: for any other error, or when the broker was
-    away for ``patience`` seconds.
+    It opens a connection with ``connect``, and a new one if the broker becomes unavailable. A message is confirmed only
+    when it is durable in the spool; if the thread fails before, the broker sends the message again. The thread ends at
+    any other error, or when the broker was unavailable for ``patience`` seconds. Then ``end`` raises ``PipelineError``.
     """
 
     def __init__(self, spool: MessageSpool, connect: Callable[[], ReceivingConnection], patience: float) -> None:
@@ -99,7 +101,7 @@ class SpoolReceiver:
 
     @property
     def end(self) -> int:
-        """The number behind the last message that is written."""
+        """The number after the last message in the spool. Raises ``PipelineError`` if receiving has failed."""
         if isinstance(self._failure, PipelineError):
             raise self._failure
         if self._failure is not None:
@@ -107,17 +109,17 @@ class SpoolReceiver:
         return self._spool.end
 
     def wait_for_end(self) -> int:
-        """Return ``end`` once the broker is silent for a moment, or after the longest wait."""
+        """Wait until the broker sends no more messages, at most ``patience`` seconds, and return ``end``."""
         deadline = time.monotonic() + self._patience
         while True:
             end = self.end
             if self._quiet >= _QUIET or (self._connected and time.monotonic() > deadline):
                 return end
-            # Polled, not signalled: silence is what is waited for, and nothing announces it.
+            # Poll, because no event announces that the broker has become silent.
             self._over.wait(_LOOK / 5)
 
     def stop(self) -> None:
-        """End, with what is at hand written and confirmed; a connection that is being made is not waited for."""
+        """End the thread. Messages in memory are written and confirmed; a connection attempt is not waited for."""
         self._over.set()
         self._thread.join(_JOIN_SECONDS)
 
@@ -143,8 +145,8 @@ class SpoolReceiver:
                 return
 
     def _receive(self, connection: ReceivingConnection) -> None:
-        # What the spool has no room for stays unconfirmed: the broker then holds back what comes behind it. Messages
-        # that need no confirmation would all come nevertheless, so that the connection ends at some number of them.
+        # Messages for which the spool has no room stay unconfirmed, so that the broker sends no more. Messages that
+        # need no confirmation would still arrive, so the connection ends when too many are held.
         held = list[ReceivedMessage]()
         while not self._over.is_set() and len(held) <= _HELD:
             began = time.monotonic()
@@ -154,16 +156,16 @@ class SpoolReceiver:
             if written:
                 connection.confirm(written)
                 del held[: len(written)]
-            # Not before: a broker that takes connections and ends each of them at once is away nevertheless.
+            # Set only now: a broker that accepts connections and ends them at once is unavailable, too.
             self._connected = True
             still = not received and time.monotonic() - began > _WHOLE * _LOOK
             self._quiet = self._quiet + 1 if still else 0
-        self._over.wait(_PAUSE)  # what comes and need not be confirmed may come as fast again
+        self._over.wait(_PAUSE)  # messages without confirmation may arrive as fast on the next connection
 
     def _receive_more(
         self, connection: ReceivingConnection, held: Sequence[ReceivedMessage]
     ) -> Sequence[ReceivedMessage]:
-        """Receive messages unless too much is ``held``: then they wait at the broker or on their way."""
+        """Return received messages. Receive none if ``held`` is too large; then messages wait at the broker."""
         if sum(arrived.message.weight for arrived in held) >= _HELD_BYTES:
             self._over.wait(_LOOK)
             connection.keep_alive()
@@ -174,7 +176,7 @@ class SpoolReceiver:
         return [*received, *self._collect_more(connection, _MOST - len(received))]
 
     def _collect_more(self, connection: ReceivingConnection, most: int) -> list[ReceivedMessage]:
-        """Receive further messages that arrive at once."""
+        """Return up to ``most`` further messages that arrive without a pause."""
         messages, deadline = list[ReceivedMessage](), time.monotonic() + _GATHERED
         while len(messages) < most and (seconds_left := deadline - time.monotonic()) > 0:
             more = connection.receive(min(seconds_left, _STILL))
@@ -186,12 +188,12 @@ class SpoolReceiver:
 
 @runtime_checkable
 class SpoolingSource(RecordSource, Protocol):
-    """A source whose messages are received once."""
+    """The base of sources whose broker delivers each message only once."""
 
     packages: tuple[str, ...] = ()
 
     def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:  # noqa: ARG002
-        """There is no batch to repeat. Raises ``PipelineError``."""
+        """Raise ``PipelineError``: messages are delivered only once, so a batch could not be repeated."""
         raise PipelineError(
             f"{self.name} gives each message once, so that there is no batch to repeat: land what is there now by "
             "`signalbook pipeline stream --once`"
@@ -200,7 +202,7 @@ class SpoolingSource(RecordSource, Protocol):
     def load_stream(
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Place
     ) -> DataFrame:
-        """The messages as they come, by way of a spool in ``home``. Raises ``PipelineError``."""
+        """Return messages as they arrive, through a spool in the folder ``home``. Raises ``PipelineError``."""
         parse_spool_limit(self.parse_broker(inputs, options).options)
         kind, existing = _ReceivedDataSource, home / RECEIVED
         return brokers.load_rows(
@@ -208,14 +210,17 @@ class SpoolingSource(RecordSource, Protocol):
         )
 
     def parse_broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> BrokerInput:
-        """Return the broker of the messages. Raises ``PipelineError`` for invalid addresses and options."""
+        """Return the broker that ``inputs`` name. Raises ``PipelineError`` for invalid addresses and options."""
 
     def connect(self, inputs: Sequence[str], options: Mapping[str, str], spool: MessageSpool) -> ReceivingConnection:
-        """A connection on which messages come. Raises ``PipelineError`` where the broker refuses."""
+        """Return a connection that receives messages. Raises ``PipelineError`` if the broker refuses.
+
+        ``spool`` stores the session at the broker.
+        """
 
 
 def parse_spool_limit(options: Mapping[str, str]) -> int:
-    """Return the maximum number of bytes in a spool. Raises ``PipelineError``."""
+    """Return the maximum size of a spool in bytes. Raises ``PipelineError`` for an invalid option."""
     text = options.get(SPOOL_LIMIT, str(_LIMIT))
     if not (text.isdecimal() and int(text)):
         raise PipelineError(f"the option {SPOOL_LIMIT} is a whole number of bytes, not {text!r}")
@@ -224,7 +229,10 @@ def parse_spool_limit(options: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SpoolRange(InputPartition):
-    """Messages of a spool for one task, from ``start`` to before ``end``; ``source`` is what they are said to be of."""
+    """The messages ``start`` to before ``end`` of a spool, for one task.
+
+    ``source`` is the source column of their rows.
+    """
 
     source: str
     protocol: str
@@ -247,7 +255,7 @@ class _ReceivedDataSource(brokers.BrokerDataSource):
 
 
 class _Stream(brokers.BrokerStreamReader):
-    """The reader of a stream. It opens nothing before Spark asks for an offset, because tasks have one, too."""
+    """The reader of a stream. It opens the spool only when Spark queries an offset: tasks have a reader, too."""
 
     _spool: MessageSpool | None = None
     _receiver: SpoolReceiver | None = None
@@ -260,22 +268,23 @@ class _Stream(brokers.BrokerStreamReader):
         return {"number": self._open_spool().begin}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Prepare to stop after the messages that the broker has now."""
+        """Make the stream end after the messages that the broker has now."""
         self._last = True
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """Return the end of the next batch."""
         before = start["number"]
         if not self._known:
-            self._check(before)  # first: what was received into another spool would be confirmed and found by nobody
+            # Check before receiving: messages received into a wrong spool would be confirmed, but never read.
+            self._check(before)
         if self._last and self._end is None:
             self._end = self._start_receiver().wait_for_end()
         end = self._start_receiver().end if self._end is None else self._end
-        self._open_spool().trim(before)  # Spark says what it has committed not before there is something new
+        self._open_spool().trim(before)  # Spark calls ``commit`` only when there are new messages
         return {"number": min(end, before + limit.max_rows) if isinstance(limit, ReadMaxRows) else end}
 
     def _check(self, before: int) -> None:
-        """Raise ``PipelineError`` for a spool that is not the one in which ``before`` messages had been."""
+        """Raise ``PipelineError`` if the spool has had fewer than ``before`` messages, so that it is another spool."""
         spooled = self._open_spool().initial_end
         if spooled < before:
             raise PipelineError(
@@ -285,9 +294,9 @@ class _Stream(brokers.BrokerStreamReader):
         self._known = True
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """Return ranges of the messages between two offsets."""
+        """Return the messages between two offsets, divided into ranges for tasks."""
         first, last, source = start["number"], end["number"], _find_source(self._request)
-        # Below so many messages another task costs more than it saves.
+        # For fewer messages another task costs more than it saves.
         count = max(1, min(self._request.tasks, (last - first) // _LEAST))
         opened = self._open_spool()
         session = opened.read_session()
@@ -304,7 +313,7 @@ class _Stream(brokers.BrokerStreamReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield rows of ``RECORD_COLUMNS``."""
+        """Yield the messages of ``partition`` as rows of ``RECORD_COLUMNS``."""
         assert isinstance(partition, _SpoolRange)
         waiting = spool.read_messages(self._place, partition.segments, partition.start, partition.end)
         for portion in _split_portions(waiting):
@@ -322,13 +331,14 @@ class _Stream(brokers.BrokerStreamReader):
             )
 
     def commit(self, end: Offset) -> None:
-        """Remove landed messages from the spool."""
+        """Delete the messages before ``end``, which have landed, from the spool."""
         self._open_spool().trim(end["number"])
 
     def stop(self) -> None:
-        """Receive no more."""
+        """End receiving, and close the spool."""
         if self._receiver is not None:
-            self._receiver.stop()  # before the spool: what it has at hand is still written and confirmed
+            # Stop the receiver before the spool: it still writes and confirms the messages in memory.
+            self._receiver.stop()
         if self._spool is not None:
             self._spool.close()
         self._receiver = self._spool = None
@@ -338,7 +348,7 @@ class _Stream(brokers.BrokerStreamReader):
             request = self._request
             options = (
                 _find_source(request).parse_broker(request.inputs, request.options).options
-            )  # those of addresses, too
+            )  # including the options in addresses
             self._spool = MessageSpool(self._place, limit=parse_spool_limit(options))
         return self._spool
 
@@ -369,5 +379,6 @@ def _split_portions(waiting: Iterable[tuple[int, SpooledMessage]]) -> Iterator[l
 
 
 def _find_source(request: brokers.ReadRequest) -> SpoolingSource:
-    source: SpoolingSource = base.find_record_source(request.source)  # type: ignore[assignment]  # it named itself
+    # A spooling source wrote its own name.
+    source: SpoolingSource = base.find_record_source(request.source)  # type: ignore[assignment]
     return source

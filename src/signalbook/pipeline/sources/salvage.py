@@ -1,8 +1,8 @@
-"""Parquet files of which Spark cannot read all: by Arrow, row group by row group, with what is damaged named.
+"""Read the undamaged part of Parquet files that Spark cannot read, by Arrow, one row group after the other.
 
-Spark ends a job at the first page or footer that is damaged. Then the files are read again, all of them: rows before
-the damage of a row group are whole, and so are other row groups. So are files in a store that Spark has no connector
-for, which it does not read at all; ``capture_formats.py`` has those of other formats.
+Spark ends a job at the first damaged page or footer. Then all files are read again by this module: it returns the rows
+before the damage in a row group and all other row groups, and a row that describes each damage. It also reads files in
+stores for which Spark has no connector; ``capture_formats.py`` does so for other formats.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FILE: Final = "_signalbook_file"
 ROW: Final = "_signalbook_row"
 RULE: Final = "_signalbook_rule"
 WHY: Final = "_signalbook_why"
-"""The columns beside those of a file: where a row is, and the rule and the reason of one that stands for damage."""
+"""The names of the added columns: file and number of a row; for a row that stands for damage, also rule and reason."""
 _BESIDE: Final = StructType(
     [
         StructField(FILE, StringType()),
@@ -45,12 +45,12 @@ _BESIDE: Final = StructType(
         StructField(WHY, StringType()),
     ]
 )
-# Rows that are read at once, and where that fails once more from the last that were whole.
+# The rows that are read at once, and the rows that are read at once after a failure, to get all undamaged rows.
 _PORTION: Final = 1024
 _LEAST: Final = 1
-# Of a session of Spark: more files share a task.
+# The most tasks of a job. If there are more files, several share a task.
 TASKS: Final = 1000
-# Of binary files Spark tells these, and what names of folders say of those in them: ``topic=a/partition=0``.
+# The columns of Spark's format ``binaryFile``. Further columns come from folder names such as ``topic=a``.
 _COMMON: Final = ("path", "modificationTime", "length", "content")
 _FOLDER: Final = re.compile(r"([^=/]+)=([^=/]*)")
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -71,20 +71,21 @@ class SalvagingSource(RecordSource, Protocol):
     def salvage(
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], storage: Storage
     ) -> DataFrame:
-        """The same as ``load``; a row whose protocol is ``DAMAGED`` or ``UNREADABLE`` has why as its address.
+        """Return the messages like ``load``, and a row for each damage.
 
-        Raises ``PipelineError``.
+        The protocol of such a row is ``DAMAGED`` or ``UNREADABLE``, and its address is the reason. Raises
+        ``PipelineError``.
         """
         ...
 
 
 class DamagedInput(PipelineError):
-    """Spark cannot read a file for good."""
+    """The error if Spark cannot read a file because it is permanently damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureFile:
-    """A file to read, the name of its place in messages, and the columns of its folders."""
+    """A file to read. ``shown`` is its name in rows, ``folders`` has the columns that its folder names state."""
 
     place: Place
     shown: str
@@ -97,30 +98,30 @@ class CaptureFile:
 
 
 ReadFile = Callable[[CaptureFile, pa.Schema], Iterator[pa.RecordBatch]]
-"""The rows of a file as Spark is to have them, with those columns that say where they are."""
+"""A function that yields the rows of a file with the columns of a schema, including the added columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class _All:
-    """The selection of all files of a folder that are not hidden, like Spark's."""
+    """The selection of all files of a folder that are not hidden, as in Spark."""
 
     endings: tuple[str, ...] = ()
 
 
 def is_beyond(session: SparkSession, path: str, storage: Storage) -> bool:
-    """Return True if an input is in a store that Spark has no connector for."""
+    """Return True if the input ``path`` is in a store for which Spark has no connector."""
     try:
         place = place_of(path, storage)
-    except PipelineError:  # which Spark may know
+    except PipelineError:  # Spark may support this URL
         return False
     return not can_reach(session, place)
 
 
 def read_salvaged(session: SparkSession, path: str, column_names: Collection[str], storage: Storage) -> DataFrame:
-    """Return the rows of all files at ``path`` with the columns ``column_names``, and those above.
+    """Return the rows of all Parquet files at ``path``: the columns ``column_names`` and the added columns.
 
-    Files are those that Spark finds, where it can look. Raises ``PipelineError`` where none of them has a footer, or
-    they are where only Spark reads.
+    Spark lists the files if it has a connector for the store. Raises ``PipelineError`` if no file has a readable
+    footer, or if only Spark can read the store.
     """
     beyond = is_beyond(session, path, storage)
     files = find_capture_files(path, storage) if beyond else list_files(session, path, storage)
@@ -135,19 +136,22 @@ def read_files(
     column_names: Collection[str],
     read: ReadFile,
 ) -> DataFrame:
-    """Return the rows that ``read`` makes of files in tasks, with the ``columns`` that ``column_names`` lists."""
+    """Return the rows that ``read`` yields for ``files``, with the ``columns`` whose names are in ``column_names``.
+
+    The files are read in tasks when Spark runs the query.
+    """
     names = {name.lower() for name in column_names}
     folders = {name.lower(): name for file in files for name in file.folders}
     fields = [field for field in columns if field.name.lower() in names - folders.keys()]
     fields += [StructField(name, StringType()) for key, name in sorted(folders.items()) if key in names]
     numbers = build_numbers(session, len(files), TASKS)
-    # Not to be read twice: numbers are all that Spark knows of the files.
+    # Spark gets only the numbers of the files, so that it does not read them as well.
     rows = StructType([*fields, *_BESIDE])
     return numbers.mapInArrow(partial(_read, read, files, _convert_to_arrow(rows)), rows)
 
 
 def list_files(session: SparkSession, path: str, storage: Storage) -> list[CaptureFile]:
-    """List the files. For binary files Spark checks what it lists, by its own rules."""
+    """Return the files at ``path`` as Spark lists them for its format ``binaryFile``. Raises ``PipelineError``."""
     try:
         frame = session.read.format("binaryFile").load(path)
         folders = [name for name in frame.columns if name not in _COMMON]
@@ -163,7 +167,10 @@ def list_files(session: SparkSession, path: str, storage: Storage) -> list[Captu
 
 
 def find_capture_files(path: str, storage: Storage) -> list[CaptureFile]:
-    """Return the same files where Spark cannot look. Empty files are skipped, as by Spark."""
+    """Return the files at ``path`` in a store that Spark cannot list. Empty files are skipped, as in Spark.
+
+    Raises ``PipelineError`` if there are no files.
+    """
     root = str(place_of(path, storage))
     files = [file_path for file_path, size in find_files([path], _All(), storage).files if size]
     if not files:
@@ -175,7 +182,7 @@ def find_capture_files(path: str, storage: Storage) -> list[CaptureFile]:
 
 
 def _parse_folders(path: str) -> dict[str, str | None]:
-    """Return the columns in the names of folders, as Hadoop's programs write them."""
+    """Return the columns that the folder names of ``path`` state as ``NAME=VALUE``, as Hadoop programs write them."""
     matches = (_FOLDER.fullmatch(part) for part in path.split("/")[:-1])
     pairs = [tuple(map(urllib.parse.unquote, match.groups())) for match in matches if match]
     return {name: None if value == _NULL else value for name, value in pairs}
@@ -193,7 +200,7 @@ def _read_columns_by_spark(session: SparkSession, place: Place) -> StructType:
 
 
 def _read_columns(place: Place) -> StructType:
-    """Return a file's columns that Spark has types for. Raises Arrow's errors, and ``PipelineError``."""
+    """Return the columns of a file for which Spark has types. Raises Arrow's errors, and ``PipelineError``."""
     try:
         with place.open() as source:
             existing = pq.read_schema(source)
@@ -203,7 +210,7 @@ def _read_columns(place: Place) -> StructType:
 
 
 def convert_to_spark(columns: pa.Schema) -> StructType:
-    """Return the columns that Spark has types for."""
+    """Return those of ``columns`` for which Spark has types."""
     fields = []
     for field in columns:
         with suppress(PySparkException):
@@ -212,7 +219,7 @@ def convert_to_spark(columns: pa.Schema) -> StructType:
 
 
 def _convert_type(kind: pa.DataType) -> pa.DataType:
-    """Return a type that Spark has, each member of which may be null."""
+    """Return the Arrow type nearest to ``kind`` that Spark supports. Its members may be null."""
     if pa.types.is_dictionary(kind):
         return _convert_type(kind.value_type)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
@@ -227,7 +234,7 @@ def _convert_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _convert_to_arrow(schema: StructType) -> pa.Schema:
-    """Return the same schema for Arrow. Some versions of Spark need the zone of times."""
+    """Return ``schema`` as an Arrow schema. Some versions of Spark require the time zone as an argument."""
     zoned = "timezone" in signature(to_arrow_schema).parameters
     return to_arrow_schema(schema, timezone="UTC") if zoned else to_arrow_schema(schema)
 
@@ -235,14 +242,14 @@ def _convert_to_arrow(schema: StructType) -> pa.Schema:
 def _read(
     read: ReadFile, files: Sequence[CaptureFile], schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The function for ``mapInArrow``: numbers of files in, their rows out."""
+    """Yield the rows of the files whose numbers are in ``batches``. Spark's ``mapInArrow`` calls this function."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
             yield from read(files[number], schema)
 
 
 def read_parquet(capture: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the undamaged rows of a Parquet file, and its damage."""
+    """Yield the undamaged rows of a Parquet file, and a row for each damage. Raises ``PipelineError``."""
     place = capture.place
     try:
         opened = place.open()
@@ -267,7 +274,10 @@ def read_parquet(capture: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordB
 def _read_group(
     file: pq.ParquetFile, group: int, bounds: tuple[int, int], capture: CaptureFile, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a row group from its first to its end, and its damage."""
+    """Yield the undamaged rows of a row group, and a row for its damage.
+
+    ``bounds`` are the numbers of its first row and of the row after its last.
+    """
     at, end = bounds
     why = ""
     for size in (_PORTION, _LEAST):
@@ -294,18 +304,22 @@ def _read_portions(file: pq.ParquetFile, group: int, size: int, schema: pa.Schem
 
 
 def match_names(file_names: Sequence[str], schema: pa.Schema) -> list[str]:
-    """Return the file's own names for the columns of ``schema``."""
+    """Return the names in ``file_names`` that match columns of ``schema``, ignoring case."""
     names_by_lower = {name.lower(): name for name in file_names}
     return [names_by_lower[name.lower()] for name in schema.names if name.lower() in names_by_lower]
 
 
 def build_bare_rows(count: int) -> pa.RecordBatch:
-    """Return rows of a file that has none of the wanted columns."""
+    """Return ``count`` rows without any requested column."""
     return pa.RecordBatch.from_arrays([pa.nulls(count)], ["_"])
 
 
 def complete_rows(rows: pa.RecordBatch, schema: pa.Schema, capture: CaptureFile, first: int) -> pa.RecordBatch:
-    """Return rows with the columns of ``schema``, and with their file and row numbers."""
+    """Return ``rows`` with the columns of ``schema``, including folder columns, file and row number.
+
+    ``first`` is the number of the first row. Missing columns are null. Raises ``PipelineError`` if a column has a type
+    that cannot be cast.
+    """
     arrays_by_name = {name.lower(): rows.column(number) for number, name in enumerate(rows.schema.names)}
     arrays_by_name |= {
         name.lower(): pa.array([text] * len(rows), pa.string()) for name, text in capture.folders.items()
@@ -329,12 +343,15 @@ def complete_rows(rows: pa.RecordBatch, schema: pa.Schema, capture: CaptureFile,
 
 
 def build_damage_row(schema: pa.Schema, capture: CaptureFile, row: int, rule: str, why: str) -> pa.RecordBatch:
-    """Return one row that stands for an unreadable part."""
+    """Return a row that stands for damage from row number ``row`` on, with its ``rule`` and reason ``why``."""
     return pa.RecordBatch.from_pylist([{FILE: capture.shown, ROW: row, RULE: rule, WHY: why}], schema)
 
 
 def _describe_error(place: Place, error: Exception) -> str:
-    """Return Arrow's error about a file. Raises ``PipelineError`` if the file could not be read at all."""
+    """Return the first line of Arrow's error about a file.
+
+    Raises ``PipelineError`` for an error of the store or disk.
+    """
     if isinstance(error, OSError) and error.errno is not None:
         raise PipelineError(f"cannot read {place}: {error}") from error
     return str(error).partition("\n")[0]

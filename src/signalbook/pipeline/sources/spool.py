@@ -1,9 +1,11 @@
-"""Where messages wait that a broker gives once: what is in a spool lasts, since it was written before it was confirmed.
+"""A spool for messages of brokers that deliver each message only once.
 
-Messages are numbered from 0, in the order they came, for as long as the spool lives. They lie in segments, files or
-objects called by the number of their first message; a message is its length, a checksum and its parts. In a folder the
-last segment is written on to. In a store messages that come together are a segment, created where none is: so no number
-is given twice, even by two that both believe to be alone. Whoever writes holds the spool's lock; anybody may read.
+A message is written to the spool before it is confirmed to the broker, so that it cannot be lost. Messages are numbered
+from 0 in the order of their arrival, for the lifetime of the spool. They are stored in segments: files or objects whose
+name is the number of their first message. Each message is stored as its length, a checksum and its content. In a folder
+new messages are appended to the last segment. In a store, messages that arrive together become a new segment, which is
+created only if no object has its name. So no number is used twice, even if two writers both believe to be the only
+one. A writer holds the lock of the spool; reading needs no lock.
 """
 
 from __future__ import annotations
@@ -32,16 +34,19 @@ _SESSION: Final = "memory.json"
 _FULL: Final = "full"
 _LOCK: Final = ".lock"
 _HEAD: Final = Struct("!II")
-# Each task that has a part of a segment reads all of it.
+# Bytes. Segments are small, because each task that needs a part of a segment reads all of it.
 _SEGMENT: Final = 8 * 1024 * 1024
-# So many bytes of segments are asked for at once, or one segment that is larger.
+# The bytes of segments that are read at once. A single larger segment is read alone.
 _TOGETHER: Final = 16 * 1024 * 1024
 RECEIVED: Final = "received"
-"""Below a stream's own place in the output: its spool."""
+"""The name of the folder of the spool, in the folder of a stream in the output."""
 
 
 class SpooledMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A message as it waits; ``received_at`` in microseconds since 1970."""
+    """A message in a spool.
+
+    ``received_at`` is in microseconds since 1970; ``key`` has data that depend on the source.
+    """
 
     address: str | None
     value: bytes
@@ -51,14 +56,15 @@ class SpooledMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True)
 
     @property
     def weight(self) -> int:
-        """About how many bytes it takes."""
+        """The approximate size of the message in bytes."""
         return len(self.value) + len(self.key or b"")
 
 
 class SpoolSession(msgspec.Struct, frozen=True, kw_only=True):
-    """The session at a broker that fills a spool: the ``name`` it goes by, and what it receives.
+    """The session at a broker whose messages fill a spool.
 
-    ``lost`` says that the broker forgot it.
+    ``name`` identifies the session at the broker, ``receives`` are its subscriptions. ``lost`` means that the broker
+    has forgotten the session.
     """
 
     name: str
@@ -68,7 +74,7 @@ class SpoolSession(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Messages that lie together: the number of the first, and how many bytes they are."""
+    """A file or object with messages: the number of its first message, and its size in bytes."""
 
     first: int
     size: int
@@ -79,18 +85,20 @@ _decoder: Final = msgspec.msgpack.Decoder(SpooledMessage)
 
 
 class MessageSpool:
-    """The writer's side; ``initial_end`` is what ``end`` was when it was opened. Methods raise ``PipelineError``.
+    """A spool that is open for writing. Its methods raise ``PipelineError``.
 
-    ``append`` is for one thread at a time. Any thread may use ``begin``, ``end``, ``find_segments``,
-    ``read_session`` and ``trim``.
+    ``end`` is the number that the next message gets, ``initial_end`` its value when the spool was opened. Only one
+    thread at a time may call ``append``. Any thread may use ``begin``, ``end``, ``find_segments``, ``read_session`` and
+    ``trim``.
     """
 
     def __init__(
         self, place: Place, *, segment: int = _SEGMENT, limit: int | None = None, patience: float = 60.0
     ) -> None:
-        """Open the spool at ``place``, which is created if missing and takes ``limit`` bytes at most.
+        """Open the spool at ``place``, which is created if missing and holds at most ``limit`` bytes (None: no limit).
 
-        Raises ``PipelineError`` if another process keeps it.
+        ``segment`` is the size of a segment in bytes. Raises ``PipelineError`` if another process still holds the lock
+        after ``patience`` seconds.
         """
         self._place = place
         self._most = segment
@@ -103,7 +111,8 @@ class MessageSpool:
         try:
             with self._convert_errors():
                 place.make()
-                place.parent.settle()  # the entry of a new folder is on the disk, too, before anything is confirmed
+                # Before any message is confirmed, the entry of a new folder must be on the disk, too.
+                place.parent.settle()
                 self._take(patience)
                 self._sizes = {listed.first: listed.size for listed in _list_segments(place)}
                 self.end = self.initial_end = self._find_end()
@@ -123,19 +132,19 @@ class MessageSpool:
 
     @property
     def begin(self) -> int:
-        """The number of the first message there is, or will be."""
+        """The number of the first message in the spool; ``end`` if the spool is empty."""
         with self._turn:
             return next(iter(self._sizes), self.end)
 
     @property
     def costly(self) -> bool:
-        """True if each write is a request, so that messages are better written together."""
+        """True if each write is a request to a store, so that messages should be written together."""
         return self._tail is None
 
     def append(self, messages: Sequence[SpooledMessage]) -> int:
-        """Write as many of the first messages as there is room for. Return their number once they are durable.
+        """Write as many of ``messages`` as the spool has room for, in order, and return how many are now durable.
 
-        One that is larger than the limit has room when nothing else waits.
+        A message that is larger than the limit is written when the spool is empty.
         """
         written = 0
         while written < len(messages):
@@ -149,19 +158,20 @@ class MessageSpool:
             self._mark_full(full=written < len(messages))
         if self._tail is not None and written < len(messages) and self._tail.size:
             with self._convert_errors():
-                self._start(self._tail.path.parent)  # so that all of what waits can be trimmed
+                # A full spool ends its last segment, so that trimming can remove all waiting messages.
+                self._start(self._tail.path.parent)
         return written
 
     def find_segments(self, start: int, end: int) -> tuple[Segment, ...]:
-        """Return the segments with messages from number ``start`` to before ``end``."""
+        """Return the segments that contain the messages from number ``start`` to before ``end``."""
         with self._turn:
             bounds = list(zip(pairwise((*self._sizes, self.end)), self._sizes.values(), strict=True))
         return tuple(Segment(first, size) for (first, stop), size in bounds if first < end and start < stop)
 
     def trim(self, number: int) -> None:
-        """Forget the messages before ``number``, by whole segments."""
-        # By whole segments: to cut a file at its beginning would be to copy it.
-        with self._turn:  # never the last one: it is written to, or tells the next what number comes
+        """Delete segments that contain only messages before ``number``."""
+        # Only whole segments are deleted, because removing the beginning of a file would mean to copy the rest.
+        with self._turn:  # keep the last segment: it is open for writing, or its name tells the next writer the number
             gone = [first for first, following in pairwise(self._sizes) if following <= number]
         with self._convert_errors():
             for _ in run_in_parallel(self._place, lambda first: (self._place / _format_name(first)).delete(), gone):
@@ -170,13 +180,15 @@ class MessageSpool:
             for first in gone:
                 self._bytes -= self._sizes.pop(first)
             if self._tail is None and number >= self.end and self._sizes:
-                # What nobody waits for takes no room: else one that is as large as the limit would stop all others.
+                # The last segment is read but stays. Do not count its bytes: a segment as large as the limit would
+                # otherwise
+                # block all further messages.
                 last = next(reversed(self._sizes))
                 self._bytes -= self._sizes[last]
                 self._sizes[last] = 0
 
     def read_session(self) -> SpoolSession | None:
-        """Return the session that was last remembered."""
+        """Return the session that was last stored by ``remember``, or None if none was stored."""
         with self._convert_errors():
             try:
                 content = (self._place / _SESSION).read()
@@ -185,19 +197,19 @@ class MessageSpool:
         return msgspec.json.decode(content, type=SpoolSession)
 
     def remember(self, session: SpoolSession) -> SpoolSession:
-        """Keep a session in the place of the one before."""
+        """Store ``session`` durably, replacing the previous one, and return it."""
         with self._convert_errors():
             (self._place / _SESSION).replace(msgspec.json.encode(session))
         return session
 
     def close(self) -> None:
-        """Leave it to another writer."""
+        """Close the spool and release its lock, so that another writer can open it."""
         if self._tail is not None:
             self._tail.close()
         self._lock.release()
 
     def _encode_fitting(self, messages: Sequence[SpooledMessage], start: int) -> tuple[bytes, int]:
-        """Return the messages from ``start`` on that fit into a segment, encoded, and their number."""
+        """Return the messages from index ``start`` on, as many as fit into one segment, encoded, and their number."""
         framed, size = list[bytes](), 0
         for place in range(start, len(messages)):
             content = _encode_message(messages[place])
@@ -211,18 +223,19 @@ class MessageSpool:
         return b"".join(framed), len(framed)
 
     def _write(self, content: bytes, count: int) -> None:
-        """Append messages durably."""
+        """Append ``count`` messages, encoded in ``content``, durably."""
         if self._tail is not None:
             if self._tail.size >= self._most:
                 self._start(self._tail.path.parent)
-            # What was written of them when this fails is cut off by the next writer, since none of it is counted.
+            # If this fails, the next writer removes the part that was written, because it was not counted.
             self._tail.write(content)
             self._add(self._tail.first, len(content), count)
             return
         while not (self._place / _format_name(self.end)).create(content):
             self._adopt()
         self._add(self.end, len(content), count)
-        if not self._lock.is_held():  # the next writer has what is there: it may be confirmed no more, and comes again
+        # The next writer owns these messages: do not confirm them, so that the broker sends them again.
+        if not self._lock.is_held():
             raise self._build_taken_error()
 
     def _add(self, first: int, size: int, count: int) -> None:
@@ -232,34 +245,33 @@ class MessageSpool:
             self.end += count
 
     def _adopt(self) -> None:
-        """Add the next segment, which another process wrote.
+        """Take over the segment with the number ``end``, which another process wrote.
 
-        It is of a process that was killed before it knew that it had written it, or that does not know yet that it
-        lost the lock.
+        That process was killed before its write was confirmed, or it does not know yet that it has lost the lock.
         """
         content = (self._place / _format_name(self.end)).read()
         count = self._count(self.end, content)
         self._add(self.end, len(content), count)
 
     def _find_end(self) -> int:
-        """Return the number after the last message."""
+        """Set ``end`` to the number after the last message, and return it."""
         self.end = next(reversed(self._sizes), 0)
         if self._sizes:
             self.end += self._repair_segment(self.end)
         if self._place.folder is None:
-            # A listing may be old, and what a killed process wrote come late.
+            # The listing may be outdated, and a write of a killed process may complete late.
             while (self._place / _format_name(self.end)).exists():
                 self._adopt()
         return self.end
 
     def _repair_segment(self, first: int) -> int:
-        """Repair the last segment, and return the number of its messages."""
+        """Repair the last segment, which begins with message ``first``, and return the number of its messages."""
         place = self._place / _format_name(first)
         content = place.read()
         if place.folder is None:
             return self._count(first, content)
-        # What was being written when its writer died, and so was never confirmed, is cut off. Only the last segment
-        # can be torn: a new one is begun when the one before is on the disk.
+        # Remove the incomplete message of a writer that died; it was never confirmed. Only the last segment can be
+        # incomplete, because a new segment is begun only when the previous one is on the disk.
         ends = list(_find_ends(content))
         self._sizes[first] = ends[-1] if ends else 0
         with place.folder.open("r+b") as file:
@@ -268,14 +280,17 @@ class MessageSpool:
         return len(ends)
 
     def _count(self, first: int, content: bytes) -> int:
-        """Return the number of messages in an object, which is always whole. Raises ``PipelineError``."""
+        """Return the number of messages in ``content``, a complete segment.
+
+        Raises ``PipelineError`` if it is damaged.
+        """
         ends = list(_find_ends(content))
         if not ends or ends[-1] < len(content):
             raise PipelineError(f"{self._place / _format_name(first)} is damaged: restore it from a backup")
         return len(ends)
 
     def _start(self, folder: Path) -> None:
-        """Begin a segment, or go on with one that has nothing in it."""
+        """Begin a new segment in ``folder``, or continue with the existing empty segment of the same number."""
         if self._tail is not None:
             self._tail.close()
         with self._turn:
@@ -283,7 +298,7 @@ class MessageSpool:
             self._sizes.setdefault(self.end, 0)
 
     def _mark_full(self, *, full: bool) -> None:
-        """Leave a mark for those who look after the stream."""
+        """Create or remove the file that shows other processes that the spool is full."""
         if full == self._full:
             return
         place = self._place / _FULL
@@ -316,7 +331,7 @@ class MessageSpool:
 
 
 class _Tail:
-    """The segment of a folder that is written on to. Methods raise ``OSError``."""
+    """The last segment in a folder, to which messages are appended. Methods raise ``OSError``."""
 
     def __init__(self, folder: Path, first: int) -> None:
         self.first = first
@@ -334,7 +349,7 @@ class _Tail:
         self.size += len(content)
 
     def close(self) -> None:
-        """Close the file, and again where it is closed."""
+        """Close the file. Further calls do nothing."""
         if self._file >= 0:
             os.close(self._file)
         self._file = -1
@@ -348,7 +363,10 @@ def is_full(place: Place) -> bool:
 def read_messages(
     place: Place, segments: Sequence[Segment], start: int, end: int
 ) -> Iterator[tuple[int, SpooledMessage]]:
-    """The messages from number ``start`` to before ``end``, with their numbers. Raises ``PipelineError`` for a gap."""
+    """Yield number and message for each number from ``start`` to before ``end``, read from ``segments``.
+
+    Raises ``PipelineError`` if messages are missing or damaged.
+    """
     number = start
     for first, content in _read_contents(place, segments):
         if first > number:
@@ -370,7 +388,7 @@ def read_messages(
 
 
 def _read_contents(place: Place, segments: Sequence[Segment]) -> Iterator[tuple[int, bytes]]:
-    """Yield the contents of segments with their first numbers; empty if missing. Raises ``PipelineError``."""
+    """Yield the first number and the content of each segment, empty if it is missing. Raises ``PipelineError``."""
 
     def read(segment: Segment) -> bytes:
         try:
@@ -398,7 +416,7 @@ def _group_segments(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
 
 
 def _find_ends(content: bytes) -> Iterator[int]:
-    """Yield the ends of the intact messages in a segment."""
+    """Yield the end offset of each message in ``content``, up to the first incomplete or damaged message."""
     position = 0
     while position + _HEAD.size <= len(content):
         length, checksum = _HEAD.unpack_from(content, position)

@@ -1,4 +1,4 @@
-"""What a table format offers: tables that follow their definitions, and a commit that may be repeated."""
+"""The interface of table formats: tables that follow their definitions, and commits that may be repeated."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from signalbook.pipeline.places import Place, run_in_parallel
 from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName, quote_name
 
 DAY_OF_INSTANT: Final = f"date_from_unix_date(CAST(unix_micros({quote_name(LANDED_AT)}) DIV 86400000000 AS INT))"
-"""The day of an instant in UTC, whatever the time zone of Spark's session is."""
+"""A Spark SQL expression for the UTC day of ``LANDED_AT``. It does not depend on the time zone of the session."""
 
 
 class Tables(Protocol):
-    """The tables of one output folder. Methods raise ``PipelineError`` where a table is not as it was left."""
+    """The tables of one output folder.
+
+    Methods raise ``PipelineError`` if another program damaged or changed a table.
+    """
 
     @property
     def concurrent(self) -> bool:
@@ -35,30 +38,36 @@ class Tables(Protocol):
         ...
 
     def follow(self, table: TableName, columns: pa.Schema) -> None:
-        """Make sure that a table can take ``columns``, without changing it yet. Raises ``Incompatible`` if not."""
+        """Check that ``table`` can accept files with ``columns``.
+
+        Do not change it yet. Raises ``Incompatible`` if not.
+        """
         ...
 
     def expect(self, table: TableName, columns: pa.Schema) -> None:  # noqa: ARG002 - read with the rest
-        """Take note of the columns of the files that the next commit adds, which need not be read for that again."""
+        """Remember the ``columns`` of the files that the next commit adds, so that it need not read them again."""
         return
 
     def choose_folder(self, table: TableName, batch: JournalEntry) -> str:
-        """Return the folder, below its home, for a table's files of ``batch``: empty, or ending in ``/``."""
+        """Return the folder for files of ``batch``, relative to that of ``table``: empty, or ending in ``/``."""
         ...
 
     def find_paths(self, table: TableName) -> list[str]:
-        """Return what Spark reads for all rows of a table: its files, or a folder of them."""
+        """Return the paths that Spark reads to get all rows of ``table``: its files, or a folder that contains them."""
         ...
 
     def find_live_paths(self, table: TableName) -> set[str]:
-        """Return the paths of the files that readers of a table see now. Raises as ``find_paths`` does.
+        """Return the paths of the files that readers of ``table`` see now. Raises the errors of ``find_paths``.
 
-        Others may lie beside them: of older versions, or of a table that was dropped.
+        Their folder may also contain files of older versions, or of a table that was dropped.
         """
         return set(self.find_paths(table))
 
     def build_source(self, table: TableName, catalog: str) -> str:
-        """Return a table's name in Spark's SQL. ``catalog`` is the name of Iceberg's catalog, empty for the default."""
+        """Return the name of ``table`` in Spark SQL.
+
+        ``catalog`` is Spark's name for the Iceberg catalog, empty by default.
+        """
         ...
 
     def is_by_day(self, table: TableName) -> bool:
@@ -66,28 +75,29 @@ class Tables(Protocol):
         ...
 
     def build_day(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - of Iceberg alone
-        """Return the day on which a row of ``build_source`` landed, in UTC, as an expression of Spark's SQL."""
+        """Return a Spark SQL expression for the UTC day on which a row of ``build_source(table, catalog)`` landed."""
         return quote_name(DAY) if self.is_by_day(table) else DAY_OF_INSTANT
 
     def commit_together(self) -> AbstractContextManager[object]:
-        """Begin a context in which commits of different tables may wait for its end."""
+        """Return a context in which commits of different tables may be delayed until its end, to be made together."""
         return nullcontext()
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
-        """Make the batch's files part of ``table`` in place of those it removes. Doing it again changes nothing.
+        """Add the batch's files to ``table`` and remove the files that they replace. Repeating it changes nothing.
 
-        All at once where the format can. Raises ``PipelineError`` or ``OSError``; the batch stays prepared then, and
-        the next run goes on from there. Raises ``Outdated`` if the table is no longer as it was left.
+        The change is atomic if the format allows it. Raises ``PipelineError`` or ``OSError``: the batch then stays
+        prepared, and the next run continues. Raises ``Outdated`` if another program changed the table so that the batch
+        does not fit.
         """
         ...
 
 
 class Outdated(PipelineError):
-    """A table that is no longer what a batch was made for; doing it again will not help until someone undoes that."""
+    """The error for a table changed so that a batch no longer fits. Repeating the commit fails until that is undone."""
 
     @classmethod
     def from_missing(cls, table: TableName, count: int) -> Outdated:
-        """Return the error for files that were to be replaced and are missing."""
+        """Return the error for ``count`` files of ``table`` that were to be replaced and are missing."""
         return cls(
             f"table {table} was changed by someone else: {count} of the files that were to be replaced are no longer "
             "in it"
@@ -97,7 +107,7 @@ class Outdated(PipelineError):
 def select_versions(table: TableName, names: Iterable[str]) -> list[TableName]:
     """Return the tables of the definition of ``table`` among ``names`` in its group, oldest first."""
     first = table.first
-    # By their beginning first: each of thousands of tables looks through the names of all.
+    # Compare prefixes first, because this runs for each of thousands of tables with the names of all of them.
     tables = [TableName(table.group, name) for name in names if name.startswith(first.message)]
     return sorted(
         (candidate for candidate in tables if candidate.first == first), key=lambda candidate: candidate.version
@@ -110,19 +120,22 @@ def of_table(files: Sequence[DataFile], table: TableName) -> list[DataFile]:
 
 
 def is_divided_by_day(batch: JournalEntry, table: TableName) -> bool:
-    """Return True if ``batch`` creates ``table`` divided by day: a replay rewrites dead letters of many days."""
+    """Return True if ``table`` is to be divided by day if ``batch`` creates it.
+
+    Dead letters are never divided, because a replay rewrites dead letters of many days.
+    """
     return batch.partition == "day" and batch.landed_at is not None and table != DEAD_LETTERS
 
 
 def build_day_folder(batch: JournalEntry) -> str:
-    """Return the folder for the day on which a batch landed, as Hive names it; empty for older entries without it."""
+    """Return the folder for the day of ``batch``, named as in Hive; empty for older entries without a landing time."""
     return "" if batch.landed_at is None else f"{DAY}={batch.landed_at:%Y-%m-%d}/"
 
 
 def move_in(output: Place, folder: Place, files: Sequence[DataFile]) -> list[Place]:
-    """Move staged files into ``folder``, those not moved before, and return where all of them are."""
+    """Move staged files from ``output`` into ``folder``, unless they were moved before. Return their new places."""
     places = [folder / file.name for file in files]
-    # as many as there are days, and mostly one
+    # The distinct parent folders: one for each day, so usually one.
     parents = {str(place.parent): place.parent for place in places}.values()
     for parent in parents:
         parent.make()
@@ -132,7 +145,7 @@ def move_in(output: Place, folder: Place, files: Sequence[DataFile]) -> list[Pla
         try:
             staged.move(place)
         except FileNotFoundError:
-            # a commit that is repeated finds files that the first one moved
+            # In a repeated commit, the first attempt may have moved the file already.
             if not place.exists():
                 raise FileNotFoundError(2, "a staged file of a prepared batch is gone", str(staged)) from None
 

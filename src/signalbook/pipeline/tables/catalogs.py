@@ -1,7 +1,7 @@
-"""Which Iceberg catalog the tables of an output are in, where it is not the one in the folder itself.
+"""The choice of an external Iceberg catalog for the tables of an output, instead of the catalog in the output itself.
 
-The choice is kept in the output folder, for the commands that are given nothing but the folder. It holds no secret:
-those come from environment variables, or from pyiceberg's own configuration.
+The choice is stored in the output folder, for commands whose only argument is the folder. It contains no secrets:
+secrets come from environment variables, or from pyiceberg's own configuration.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ VARIABLE: Final = re.compile(r"\$\{(\w+)\}", re.ASCII)
 
 
 def substitute_variables(name: str, value: str | float | bool) -> str:
-    """Return the option ``name`` with its variables replaced. Raises ``PipelineError`` for unset variables."""
+    """Return ``value`` with each ``${NAME}`` replaced by the environment variable.
+
+    Raises ``PipelineError`` with the name of the option, ``name``, if a variable is not set.
+    """
 
     def read_variable(match: re.Match[str]) -> str:
         if match[1] not in os.environ:
@@ -35,26 +38,26 @@ def substitute_variables(name: str, value: str | float | bool) -> str:
 
 
 def as_text(value: str | float | bool) -> str:
-    """An option as text, as connectors and catalogs take it."""
+    """Return the value of an option as text for connectors and catalogs: booleans in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-# The name that pyiceberg takes where none is given.
+# The name of pyiceberg's default catalog.
 NAME: Final = "default"
 _SECRET: Final = re.compile(
     "token|credential|secret|passw|pwd|authorization|cookie|api-key|auth-key|account-key|sas|connection-string"
 )
-# What is behind a colon up to an at sign, but for a port and a path.
+# The password in a URL: the text between a colon and an at sign, unless it is a port with a path.
 _LOGIN: Final = re.compile(r"://[^/@:\[]*:(?!\d*/)([^@]+)@")
 _ARGUMENT: Final = re.compile(r"[?&;]([^=&;]+)=([^&;]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogChoice:
-    """A catalog by its ``name`` in pyiceberg's configuration, and ``properties`` beside what that says of it.
+    """A catalog by its ``name`` in pyiceberg's configuration, with additional ``properties``.
 
-    Namespaces of groups are below ``namespace``. Tables say by ``owner`` which output they belong to: a catalog may
-    have tables of several. Values may have ``${NAME}`` in them for environment variables.
+    The namespaces of message groups are below ``namespace``. ``owner`` identifies the output in the properties of
+    tables, because several outputs may share a catalog. Values may contain ``${NAME}`` for environment variables.
     """
 
     name: str = NAME
@@ -63,14 +66,17 @@ class CatalogChoice:
     owner: str = ""
 
     def __str__(self) -> str:
-        """Return the name, and the address if a job states it."""
+        """Return the name, and the address and namespace if they are set."""
         place = self.properties.get("uri")
         below = f", below {'.'.join(self.namespace)}" if self.namespace else ""
         return f"{self.name}{f' at {place}' if place else ''}{below}"
 
 
 def parse_catalog(section: Mapping[str, str | float | bool]) -> CatalogChoice | None:
-    """Parse the section ``catalog`` of a job file. Raises ``PipelineError`` for a secret in it."""
+    """Parse the section ``catalog`` of a job file; None if it is empty.
+
+    Raises ``PipelineError`` for an invalid namespace, and for a secret in plain text.
+    """
     if not section:
         return None
     texts = {name: as_text(value) for name, value in section.items()}
@@ -84,12 +90,12 @@ def parse_catalog(section: Mapping[str, str | float | bool]) -> CatalogChoice | 
 
 
 def build_catalog_section(text: str) -> dict[str, str]:
-    """Return the section for ``--catalog``: a name in pyiceberg's configuration, or the URL of a REST catalog."""
+    """Return the section ``catalog`` for ``text``, a name in pyiceberg's configuration, or a URL of a REST catalog."""
     return {"type": "rest", "uri": text} if text.startswith(("http://", "https://")) else {"name": text}
 
 
 def find_secrets(name: str, value: str) -> list[str]:
-    """Return the secret parts of a catalog's property: all of it, or parts of a URL."""
+    """Return the secret parts of a catalog's property: all of ``value``, or passwords and arguments in a URL."""
     if _is_secret(name):
         return [value] if value else []
     arguments = [secret for argument, secret in _ARGUMENT.findall(value) if _is_secret(argument)]
@@ -97,7 +103,7 @@ def find_secrets(name: str, value: str) -> list[str]:
 
 
 def read_catalog_choice(output: Where) -> CatalogChoice | None:
-    """Return the choice recorded in an output folder. Raises ``PipelineError`` if it cannot be read."""
+    """Return the choice recorded in ``output``, or None. Raises ``PipelineError`` if it cannot be read."""
     place = place_of(output) / CATALOG_FILE
     if not place.exists():
         return None
@@ -108,9 +114,9 @@ def read_catalog_choice(output: Where) -> CatalogChoice | None:
 
 
 def set_catalog(journal: Journal, choice: CatalogChoice | None) -> None:
-    """Make ``choice`` the catalog of an output, or raise ``PipelineError`` if its tables are in another.
+    """Record ``choice`` as the catalog of an output. Raises ``PipelineError`` if its tables are in another catalog.
 
-    None stands for the one they are in.
+    None means to keep the current catalog.
     """
     existing = read_catalog_choice(journal.output)
     if choice is None or (existing is not None and replace(choice, owner=existing.owner) == existing):
@@ -127,7 +133,7 @@ def set_catalog(journal: Journal, choice: CatalogChoice | None) -> None:
 
 
 def _check_open(name: str, value: str) -> None:
-    """Raise for a property that would be written down with a secret in it."""
+    """Raise ``PipelineError`` for a property that would be written to the output folder with a secret in it."""
     if any(VARIABLE.fullmatch(secret) is None for secret in find_secrets(name, value)):
         raise PipelineError(
             f"the catalog's {name} would be written to the output folder: say ${{NAME}} there and set that environment "

@@ -1,4 +1,4 @@
-"""The table of a definition as SQL describes it: its columns, in Spark's words."""
+"""The columns of a definition's table, described in Spark SQL."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from signalbook.pipeline.tables.table_names import TableName, build_table_name, 
 
 @dataclass(frozen=True, kw_only=True)
 class TableColumn:
-    """A column of a landed table; ``field`` is that of the files.
+    """A column of a landed table. ``field`` is its Arrow field in the files.
 
-    ``required`` says that no row of a conforming message lacks a value, ``values`` are all that there may be, where
-    they are few and all text.
+    ``required`` is True if every row of a conforming message has a value. ``values`` are the only values that the
+    definition allows, if it lists them and all are text, else empty.
     """
 
     field: pa.Field
@@ -44,36 +44,36 @@ class TableColumn:
 
     @cached_property
     def type(self) -> str:
-        """The type of the column as Spark SQL shows it, not safe to be a part of a statement."""
+        """The type of the column as Spark SQL shows it. It is not safe to use in a statement."""
         return _format_type(self.field.type, _format_shown_member)
 
     @property
     def definition(self) -> str:
-        """The column in a statement that creates the table: its name, its type and the descriptions."""
+        """The column's part of a CREATE TABLE statement: its name, its type and the descriptions."""
         data_type = _format_type(self.field.type, _format_defined_member)
         return f"{quote_identifier(self.name)} {data_type}{build_comment_clause(self.description)}"
 
     @property
     def spark_type(self) -> DataType:
-        """The type in PySpark; none for times of day."""
+        """The type in PySpark. There is no type for times of day."""
         data_type: DataType = from_arrow_type(self.field.type)
         return data_type
 
     @property
     def spark_source(self) -> str:
-        """The Python expression that makes the same type."""
+        """The Python expression that creates the type in PySpark."""
         return _build_type_source(self.spark_type)
 
 
 def find_landing_table(definition: CompiledDefinition) -> TableName:
-    """Return the first table of a definition."""
+    """Return the first table in which messages of ``definition`` land."""
     return build_table_name(definition.xid)
 
 
 def list_table_columns(definition: CompiledDefinition, *, times: bool = False) -> tuple[TableColumn, ...]:
-    """Return the columns of the table in which messages of a definition land, without Spark's own columns.
+    """Return the columns of the table in which messages of ``definition`` land.
 
-    Times of day are there only if ``times``: Spark has no type for them.
+    Columns with times of day are included only if ``times`` is True, because Spark has no type for them.
     """
     landed = columns.decode_constants(find_layout(definition).columns)
     members = tuple(_list_members(definition))
@@ -88,7 +88,7 @@ _ALWAYS: Final = frozenset(("ce_id", "ce_source", "ce_type"))
 _KNOWN: Final = frozenset(("_definition", "_fingerprint", "_batch", "_landed_at"))
 
 
-# Column and name of a member of the payload, and whether it is always there.
+# A member of the payload: the name of its column, its own name, and True if it always has a value.
 _Member: TypeAlias = tuple[str, str, bool]
 
 
@@ -128,7 +128,7 @@ def _read_doc(field: pa.Field) -> str:
 
 
 def build_comment_clause(description: str, separator: str = " ") -> str:
-    """Return the COMMENT clause of a column or table behind ``separator``, "" without a description."""
+    """Return ``separator`` and the COMMENT clause of a column or table; "" without a description."""
     return f"{separator}COMMENT {quote_string(description)}" if description else ""
 
 
@@ -155,7 +155,7 @@ def _format_defined_member(field: pa.Field) -> str:
 
 
 def _build_type_source(kind: DataType) -> str:
-    """Return the Python expression that makes a type. The ``repr`` of PySpark's types does not escape names."""
+    """Return the Python expression that creates ``kind``. The ``repr`` of PySpark's types does not escape names."""
     match kind:
         case StructType():
             fields = (f"StructField({f.name!r}, {_build_type_source(f.dataType)}, {f.nullable})" for f in kind.fields)

@@ -1,8 +1,9 @@
 """Delta tables: ``tables/<group>/<message>`` with a log in each, and ``dead_letters``.
 
-Each batch is one entry of a table's log that names the batch as an application's transaction: a commit that finds it
-there has been made. A column never changes its type, as in folders of Parquet: the feature of Delta that widens types
-is one that few readers know. Times of day have no type there, so that tables do not show them, though files have them.
+Each batch is one entry of a table's log, which records the batch as the transaction of an application. If the log has
+that transaction, the batch is committed. A column never changes its type, as in folders of Parquet, because few readers
+support Delta's type widening. Delta has no type for times of day, so that tables do not show these columns of the
+files.
 """
 
 from __future__ import annotations
@@ -59,18 +60,18 @@ LOG: Final = "_delta_log"
 _TRIES: Final = 5
 _COMMENT: Final = b"comment"
 _DOC: Final = b"doc"
-# Batches are looked for soon after they died, and a log has to end somewhere.
+# How long the log keeps the transactions of batches. An interrupted batch is completed much earlier.
 _SETTINGS: Final = {"delta.setTransactionRetentionDuration": "interval 30 days"}
-# The library takes these in a path for escapes and for a slash.
+# Characters in a path that the library interprets as an escape or as a slash.
 _UNUSABLE: Final = re.compile(r"[%\\]")
-# What begins the names of the columns that divide a table, where delta-rs lists its files.
+# The prefix of partition columns in delta-rs's list of files.
 _PARTITION: Final = "partition."
-# Someone else may have turned these on: rows are then not as files have them.
+# Features with which the rows of a table differ from those in its files. Another program may have enabled them.
 _UNKNOWN: Final = frozenset({"columnMapping", "deletionVectors"})
 
 
 class DeltaTables(Tables):
-    """The tables below ``output``. Raises ``PipelineError`` for a folder that its library does not find."""
+    """The tables below ``output``. Raises ``PipelineError`` for a path that Delta's library does not support."""
 
     def __init__(self, output: Where) -> None:
         self.output = place_of(output)
@@ -89,30 +90,31 @@ class DeltaTables(Tables):
         return True
 
     def find_versions(self, table: TableName) -> list[TableName]:
-        """Return the folders that have a log."""
+        """Return the tables of the definition whose folder has a log."""
         group = self._find_home(table).parent
-        # One look for all tables of a group: in a store it is a request, as each for a log is.
+        # One listing for all tables of a group, because in a store each listing, and each check for a log, is a
+        # request.
         if str(group) not in self._folders:
             self._folders[str(group)] = [restore_name(name) for name in group.list_folders()]
         return [version for version in select_versions(table, self._folders[str(group)]) if self._has_log(version)]
 
     def read_columns(self, table: TableName) -> pa.Schema:
-        """Return the columns of a table, without the day that divides it."""
+        """Return the columns of a table, without the partition column for the day."""
         delta_table = self._find(table)
         fields = [] if delta_table is None else pa.schema(delta_table.schema().to_arrow())
         return simplify(pa.schema(_rename_metadata((field for field in fields if field.name != DAY), _COMMENT, _DOC)))
 
     def follow(self, table: TableName, columns: pa.Schema) -> None:
-        """A table takes new columns only."""
+        """Raise ``Incompatible`` unless ``columns`` only adds columns to the table."""
         merge(self.read_columns(table), select_readable(columns), refuse)
 
     def choose_folder(self, table: TableName, batch: JournalEntry) -> str:
-        """Return a folder for each day if the table is divided by day."""
+        """Return a folder for the day if the table is divided by day, else an empty string."""
         by_day = is_divided_by_day(batch, table) if self._find(table) is None else self.is_by_day(table)
         return build_day_folder(batch) if by_day else ""
 
     def find_paths(self, table: TableName) -> list[str]:
-        """Return the files that the log lists."""
+        """Return the paths of the files that the log lists."""
         delta_table = self._find(table)
         with self._convert_errors(table):
             return [] if delta_table is None else _list_files(delta_table, self._find_home(table))
@@ -122,19 +124,20 @@ class DeltaTables(Tables):
         return f"delta.{quote_name(str(self._find_home(table)))}"
 
     def is_by_day(self, table: TableName) -> bool:
-        """Return True if the log has that partition column."""
+        """Return True if the table has the partition column for the day."""
         delta_table = self._find(table)
         return delta_table is not None and DAY in delta_table.metadata().partition_columns
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
-        """Make the files part of the table by one entry of its log; others before it, if need be, for its columns."""
+        """Add the files to the table by one entry of its log. Further entries before it add columns if necessary."""
         with self._convert_errors(table):
             for attempts_left in reversed(range(_TRIES)):
                 try:
                     retry(partial(self._commit, batch, table))
                     break
                 except CommitFailedError:
-                    # Someone was faster, or we were and the answer was lost: what was done may be all there was to do.
+                    # Another program was faster, or the commit succeeded and its response was lost. The next attempt
+                    # finds out.
                     if not attempts_left:
                         raise
         self._loaded.pop(table, None)
@@ -142,15 +145,15 @@ class DeltaTables(Tables):
     def _commit(self, batch: JournalEntry, table: TableName) -> None:
         self._loaded.pop(table, None)
         delta_table = self._find(table)
-        # Delta keeps the newest version per application: the batch as its own application makes a second commit
-        # visible.
+        # Delta keeps the newest transaction of each application. With each batch as its own application, a repeated
+        # commit is detected.
         if delta_table is not None and delta_table.transaction_version(_build_application_id(batch)) is not None:
             return
         removed, files = of_table(batch.removed, table), of_table(batch.files, table)
         if removed:
             self._check(table, removed)
         places = move_in(self.output, self._find_home(table), files)
-        # Of a run the files have the same columns; a backfill gives each the columns that it gains.
+        # All files of a run have the same columns. In a backfill, each file has the columns that it gains.
         schemas = [
             select_readable(pq.read_schema(place.open_for_arrow())) for place in (places if removed else places[:1])
         ]
@@ -164,7 +167,7 @@ class DeltaTables(Tables):
             _write(delta_table, batch, files, removed)
 
     def _create(self, table: TableName, batch: JournalEntry, columns: pa.Schema, files: Sequence[DataFile]) -> None:
-        """A table that comes to be with its first files."""
+        """Create a table together with its first files."""
         by_day = is_divided_by_day(batch, table)
         create_table_with_add_actions(
             str(self._find_home(table)),
@@ -185,7 +188,7 @@ class DeltaTables(Tables):
             raise Outdated.from_missing(table, len(lost))
 
     def _find(self, table: TableName) -> DeltaTable | None:
-        """A table as it was when first asked for."""
+        """Return a table as it was when first loaded, or None if it does not exist."""
         if table not in self._loaded:
             if not self._has_log(table):
                 return None
@@ -193,7 +196,7 @@ class DeltaTables(Tables):
                 try:
                     folder = str(self._find_home(table))
                     self._loaded[table] = retry(lambda: DeltaTable(folder, storage_options=self._options))
-                except TableNotFoundError:  # what made it died before it had an entry
+                except TableNotFoundError:  # its creator died before the log had an entry
                     return None
                 _check_features(table, self._loaded[table])
         return self._loaded[table]
@@ -216,7 +219,7 @@ class DeltaTables(Tables):
                 raise _build_error(table, self._describe_error(error)) from None
             raise _build_error(table, str(error)) from error
         except OSError as error:
-            # delta-rs raises them without a reason, and with all that was sent; our own have words for it.
+            # The errors of delta-rs have no ``strerror``, and their text may contain secrets. Our own errors have one.
             if self.output.folder is not None or error.strerror:
                 raise
             raise PipelineError(f"table {table} in {self.output}: {self._describe_error(error)}") from None
@@ -226,7 +229,11 @@ class DeltaTables(Tables):
 
 
 def build_delta_options(output: Place) -> dict[str, str] | None:
-    """Return delta-rs's options for a store's settings: it is obstore's core, and knows most by the same names."""
+    """Return delta-rs's options for the settings of the store ``output``, or None for a local folder.
+
+    Most options have the same names as in obstore, which has the same core. Raises ``PipelineError`` for credentials
+    that delta-rs does not support.
+    """
     if output.folder is not None:
         return None
     if isinstance(output, HdfsPlace):
@@ -234,7 +241,7 @@ def build_delta_options(output: Place) -> dict[str, str] | None:
     assert isinstance(output, StorePlace)
     kind = SCHEMES[output.root.partition(":")[0]]
     config, client = output.storage.build_obstore_options(kind, output.root)
-    # Azure's have no prefix in common.
+    # The names of Azure's options have no common prefix.
     prefix = {"s3": "aws_", "gs": "google_", "az": ""}[kind]
     options = {f"{prefix}{name.removeprefix(prefix)}": str(value) for name, value in config.items()}
     if client:
@@ -252,19 +259,19 @@ def build_delta_options(output: Place) -> dict[str, str] | None:
             "job says: leave one of them out"
         )
     if kind == "s3":
-        if isinstance(keys, ContainerKeys) and not keys.file:  # which only that SDK of its own knows
+        if isinstance(keys, ContainerKeys) and not keys.file:  # only delta-rs's own AWS SDK supports these credentials
             options["aws_force_credential_load"] = "true"
         else:
-            # Without it delta-rs looks for credentials and a region by an SDK of its own: by other rules, and for six
-            # seconds for each table where no metadata service answers.
+            # Without an endpoint, delta-rs searches for credentials and a region with its own AWS SDK. That has other
+            # rules, and takes six seconds for each table if no metadata service responds.
             options["aws_endpoint"] = output.storage.find_s3_endpoint(urlsplit(str(output)).netloc)
     return {name: value for name, value in options.items() if value}
 
 
 def read_contents(folder: Place) -> tuple[pa.Schema, list[tuple[Place, dict[str, str | None]]]]:
-    """Return the columns of any Delta table, and its files with the values of the columns that divide it.
+    """Return the columns of any Delta table, and its files with the values of their partition columns.
 
-    Raises ``PipelineError`` for what is no table, or keeps its rows in another way than files have them.
+    Raises ``PipelineError`` if ``folder`` is not a table, or if its features make rows differ from those in its files.
     """
     try:
         delta_table = retry(partial(DeltaTable, str(folder), storage_options=build_delta_options(folder)))
@@ -288,7 +295,7 @@ def _find_place(folder: Place, action: dict[str, Any]) -> tuple[Place, dict[str,
 
 
 def _list_files(delta_table: DeltaTable, folder: Place) -> list[str]:
-    """Return the files of a table in ``folder``. The library escapes the path that leads there, and no more."""
+    """Return the paths of a table's files in ``folder``. The library escapes the path of the folder only: undo that."""
     if folder.folder is None:
         return delta_table.file_uris()
     escaped = urlsplit(delta_table.table_uri).path
@@ -315,7 +322,7 @@ def _write(
         "append",
         delta_table.schema(),
         partition_by=delta_table.metadata().partition_columns,
-        # behind someone who rewrote the same files in that moment, rows would be there twice
+        # No retries for replaced files: if another program rewrote the same files, rows would be in the table twice.
         commit_properties=_build_properties(batch, retries=0 if removed else None),
     )
 
@@ -338,7 +345,7 @@ def _build_removal(file: DataFile, batch: JournalEntry) -> RemoveAction:
 
 
 def _read_partition(file: DataFile) -> dict[str, str | None]:
-    """Return the partition of a file, which its folder is named for."""
+    """Return the partition column and value of a file, from the name of its folder; empty without a partition."""
     name, is_day, value = file.name.rpartition("/")[0].partition("=")
     return {name: value} if is_day else {}
 
@@ -363,7 +370,7 @@ def _follow(delta_table: DeltaTable, columns: pa.Schema | None) -> None:
 
 
 def _write_comments(schema: pa.Schema) -> pa.Schema:
-    """Return a schema whose docs of columns, nested ones too, are kept as in Delta."""
+    """Return ``schema`` with the descriptions of columns, at any depth, under the metadata key that Delta uses."""
     return pa.schema(_rename_metadata(simplify(schema), _DOC, _COMMENT))
 
 

@@ -1,12 +1,12 @@
-"""How the columns of a table follow those of its definition, and how the columns of several tables become one set.
+"""Merge sets of columns: a table follows the columns of its definition, and several tables are united to one.
 
-One walk over two sets of columns; what differs is a *judgement* of two fields of one name that are not alike. A column
-that only one side has is there in the outcome: all columns may be null, and tables fill in what older files lack. A
-column whose type changes in a way that a table cannot follow gets no second column: the definition goes on in a new
-table (``assign_tables``), so that no reader meets two types under one name.
+Each merge walks over two sets of columns. A *judgement* function decides about two fields with the same name but
+different types. A column that only one side has is part of the result, because all columns may be null, and tables fill
+in null for older files. If the type of a column changes so that its table cannot follow, the definition continues in a
+new table (``assign_tables``). So no reader finds two types under one name.
 
-Columns are the same if they hold the same member of payloads. A member keeps its name in a table (``rename_columns``),
-although the definition alone may call it otherwise once other members come or go.
+Two columns are the same if they hold the same member of payloads. A member keeps its column name in a table
+(``rename_columns``), although the definition alone may assign another name once other members are added or removed.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ import pyarrow as pa
 from signalbook.pipeline.columns import RESERVED, read_stated_member, rename_column
 from signalbook.pipeline.errors import PipelineError
 
-# The path of a column, the field that is there and the one that comes; what the type is to be.
+# A function that returns the type for two different fields. Its arguments are the path of the column, the existing
+# field and the incoming field.
 Judgement = Callable[[str, pa.Field, pa.Field], pa.DataType]
 
 
 class Incompatible(PipelineError):
-    """A column that a table cannot take."""
+    """The error for a column that a table cannot accept."""
 
 
 def refuse(path: str, existing: pa.Field, incoming: pa.Field) -> pa.DataType:
-    """Takes no change of a column. Raises ``Incompatible``."""
+    """Raise ``Incompatible`` for any change of a column. A judgement for ``merge``."""
     if existing.name != incoming.name:
         raise Incompatible(f"column {path} and the table's {existing.name} are one to SQL, which knows no case")
     if not _has_one_member(existing, incoming):
@@ -38,37 +39,44 @@ def refuse(path: str, existing: pa.Field, incoming: pa.Field) -> pa.DataType:
 
 
 def promote(path: str, existing: pa.Field, incoming: pa.Field) -> pa.DataType:
-    """Takes the wider of two types that Iceberg promotes, in either order. Raises ``Incompatible``."""
+    """Return the wider of two types if Iceberg can promote one to the other. A judgement for ``merge``.
+
+    Raises ``Incompatible`` for other changes.
+    """
     same = existing.name == incoming.name and _has_one_member(existing, incoming)
     wide = find_wider_type(existing.type, incoming.type) if same else None
     return refuse(path, existing, incoming) if wide is None else wide
 
 
 def _has_one_member(existing: pa.Field, incoming: pa.Field) -> bool:
-    """Return True unless both columns state the member of the payload that they hold, and state different ones."""
+    """Return False if the two columns state different members of the payload in their descriptions, else True."""
     members = {read_stated_member(existing), read_stated_member(incoming)} - {None}
     return len(members) < 2
 
 
 def as_text(_: str, existing: pa.Field, incoming: pa.Field) -> pa.DataType:
-    """Takes anything: the wider type, or text where there is none."""
+    """Return the wider of two types, or text if neither is wider. A judgement for ``merge`` that accepts any change."""
     return find_wider_type(existing.type, incoming.type) or pa.string()
 
 
 def merge(existing: pa.Schema, incoming: pa.Schema, judge: Judgement) -> pa.Schema:
-    """The columns of ``existing`` and, behind them, those that only ``incoming`` has. Raises what ``judge`` raises."""
+    """Return the columns of ``existing`` followed by the columns that only ``incoming`` has.
+
+    ``judge`` decides about columns in both with different types. Raises its errors.
+    """
     return pa.schema(_merge_members(existing, incoming, judge, ""))
 
 
-# From the columns of a table and coming columns to the coming columns by the names that the table has for them.
+# A function that takes the columns of a table and incoming columns. It returns incoming columns by their names in the
+# table.
 Match = Callable[[Iterable[pa.Field], Iterable[pa.Field]], dict[str, pa.Field]]
 
 
 def match_columns(existing: Iterable[pa.Field], incoming: Iterable[pa.Field]) -> dict[str, pa.Field]:
-    """Return by the names of ``existing`` the columns of ``incoming`` that are of the same members.
+    """Return the columns of ``incoming`` that hold the same members as columns of ``existing``, by the names of those.
 
-    Members are the same if their names are. If only the case differs, and no other column of ``incoming`` has that
-    name, they are the same too: SQL does not tell them apart.
+    Members are the same if their names are equal. Names that differ only in case count as equal, too, unless another
+    column of ``incoming`` has the exact name, because SQL ignores case.
     """
     existing, incoming = list(existing), list(incoming)
     matches = match_members(existing, incoming)
@@ -93,9 +101,9 @@ def match_members(existing: Iterable[pa.Field], incoming: Iterable[pa.Field]) ->
 
 
 def unite(existing: pa.Schema, incoming: pa.Schema) -> pa.Schema:
-    """Return the columns of two tables of a definition, text where they disagree.
+    """Return the united columns of two tables of a definition. A column whose types differ becomes text.
 
-    A member of payloads is one column, under the name that it has in ``existing``, whatever ``incoming`` calls it.
+    A member of payloads is one column, with the name that it has in ``existing``.
     """
     return merge(existing, rename_columns(existing, incoming, match_columns), as_text)
 
@@ -103,7 +111,7 @@ def unite(existing: pa.Schema, incoming: pa.Schema) -> pa.Schema:
 def rename_columns(existing: pa.Schema, incoming: pa.Schema, match: Match = match_members) -> pa.Schema:
     """Return the columns of ``incoming`` under the names that their members have in ``existing``.
 
-    Members that ``existing`` lacks get names that are free there. The types keep all but the names inside them.
+    Members that ``existing`` lacks get names that no column of ``existing`` has. Members of structs are renamed, too.
     """
     return pa.schema(_rename_fields(existing, incoming, match))
 
@@ -117,7 +125,7 @@ def restore_first_names(earlier: Iterable[pa.Schema], incoming: pa.Schema) -> pa
 
 
 def has_stated_members(fields: Iterable[pa.Field]) -> bool:
-    """Return True if a column, at any depth, states the member that it holds."""
+    """Return True if the description of a column, at any depth, states the member that the column holds."""
     return any(
         read_stated_member(field) is not None
         or has_stated_members(field.type.field(number) for number in range(field.type.num_fields))
@@ -126,12 +134,12 @@ def has_stated_members(fields: Iterable[pa.Field]) -> bool:
 
 
 def rename_rows(rows: pa.Table, columns: pa.Schema) -> pa.Table:
-    """Return the rows of a table with ``columns``, which ``rename_columns`` made of the columns of the rows."""
+    """Return ``rows`` with the names in ``columns``, which ``rename_columns`` made from the columns of ``rows``."""
     return pa.Table.from_batches((rename_batch(batch, columns) for batch in rows.to_batches()), columns)
 
 
 def rename_batch(rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
-    """Return the rows of a batch with ``columns``, which ``rename_columns`` made of the columns of the rows."""
+    """Return ``rows`` with the names in ``columns``, which ``rename_columns`` made from the columns of ``rows``."""
     return pa.record_batch(_RenamedRows(rows, columns))
 
 
@@ -150,11 +158,11 @@ class _RenamedRows:
 
 
 def _index_by_member(fields: Iterable[pa.Field]) -> dict[str, pa.Field]:
-    """Return the columns of payloads by the members that they hold. No two columns hold the same member.
+    """Return the columns of payloads among ``fields`` by the members that they hold. Each column holds another member.
 
-    ``columns.assign_names`` and ``_rename_fields`` add underscores only to names that another column has in another
-    case, or that no member may have. The underscores of ``a_`` beside a column ``a`` therefore belong to the member.
-    Columns of newer tables state their members, if their names have underscores at the end.
+    ``columns.assign_names`` and ``_rename_fields`` append underscores only if another column has the name in another
+    case, or if the name is reserved. So if a table has the columns ``a`` and ``a_``, the second holds a member ``a_``.
+    In newer tables, the descriptions of columns state the member if the name ends in an underscore.
     """
     fields = [field for field in fields if field.name not in RESERVED]
     names = {field.name for field in fields}
@@ -162,7 +170,7 @@ def _index_by_member(fields: Iterable[pa.Field]) -> dict[str, pa.Field]:
     stated = {field.name: read_stated_member(field) for field in fields}
     members = {name: member for name, member in stated.items() if member is not None}
     assigned = set(members.values())
-    # The shortest first: in [a, A_, A__] the member A is in A_, and A_ in A__.
+    # The shortest names first: of the columns [a, A_, A__], A_ holds the member A, and A__ the member A_.
     for name in sorted(names - members.keys(), key=len):
         plain = name.rstrip("_")
         differs = plain not in names and plain.lower() in lowered
@@ -175,7 +183,10 @@ def _index_by_member(fields: Iterable[pa.Field]) -> dict[str, pa.Field]:
 
 
 def _rename_fields(existing: Iterable[pa.Field], incoming: Iterable[pa.Field], match: Match) -> list[pa.Field]:
-    """Return the fields of ``incoming`` under the names of ``existing``; others have names that are free there."""
+    """Return the fields of ``incoming`` under their names in ``existing``.
+
+    New fields get names that are unused there.
+    """
     existing, incoming = list(existing), list(incoming)
     fields_by_name = {field.name: field for field in existing}
     names = {field.name: name for name, field in match(existing, incoming).items()}
@@ -208,7 +219,7 @@ def _rename_type(old: pa.DataType, new: pa.DataType, match: Match) -> pa.DataTyp
 
 
 def find_wider_type(first: pa.DataType, second: pa.DataType) -> pa.DataType | None:
-    """Return the type that holds all values of both by the promotions of Iceberg; ``None`` without such a type."""
+    """Return the one of two types to which Iceberg can promote the other; ``None`` if it cannot."""
     for narrow, wide in ((first, second), (second, first)):
         if narrow == wide or _is_promotion(narrow, wide):
             return wide
@@ -224,7 +235,7 @@ def _is_promotion(narrow: pa.DataType, wide: pa.DataType) -> bool:
 def _merge_members(
     existing: Iterable[pa.Field], incoming: Iterable[pa.Field], judge: Judgement, above: str
 ) -> list[pa.Field]:
-    # engines of SQL know no case: ``Id`` and ``id`` cannot be two columns
+    # SQL engines ignore case: ``Id`` and ``id`` cannot be two columns.
     members = {field.name.lower(): field for field in existing}
     for field in incoming:
         present = members.get(field.name.lower())
@@ -232,7 +243,7 @@ def _merge_members(
             members[field.name.lower()] = field
         else:
             kind = _merge_field(present, field, judge, f"{above}{field.name}")
-            # what the definition says of the column now goes before what it said when the table was made
+            # The current description of the column replaces the one from the time when the table was created.
             members[field.name.lower()] = present.with_type(kind).with_metadata(field.metadata or present.metadata)
     return list(members.values())
 
@@ -246,7 +257,7 @@ def _merge_field(existing: pa.Field, incoming: pa.Field, judge: Judgement, path:
     if pa.types.is_struct(old) and pa.types.is_struct(new):
         return pa.struct(_merge_members(old, new, judge, f"{path}."))
     if pa.types.is_list(old) and pa.types.is_list(new):
-        # Writers name the items of lists as they like; what is compared are their types.
+        # Writers use different names for the items of lists, so only the types of items are compared.
         kind = _merge_field(old.value_field, new.value_field.with_name(old.value_field.name), judge, f"{path}[]")
         return pa.list_(old.value_field.with_type(kind))
     if pa.types.is_map(old) and pa.types.is_map(new):
@@ -277,7 +288,8 @@ def select_readable(columns: pa.Schema) -> pa.Schema:
 def change_fields(fields: Iterable[pa.Field], change: Callable[[pa.Field], pa.Field | None]) -> list[pa.Field]:
     """Return ``fields`` with ``change`` applied to each field at any depth, the innermost first.
 
-    Those it makes None are left out, and so is what has nothing left in it. Lists of any width become lists.
+    Fields for which ``change`` returns None are left out, as are structs, lists and maps without any field left. Large
+    lists become lists.
     """
     changed_fields = (_change_field(field, change) for field in fields)
     return [field for field in changed_fields if field is not None]
@@ -298,7 +310,10 @@ def _change_field(field: pa.Field, change: Callable[[pa.Field], pa.Field | None]
 
 
 def align_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return rows with the columns of ``schema``, which holds every value of theirs."""
+    """Return ``rows`` with the columns of ``schema``, whose types must be the same or wider.
+
+    Missing columns are null.
+    """
     arrays = [
         rows.column(field.name).cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
         for field in schema

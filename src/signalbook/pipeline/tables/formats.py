@@ -1,4 +1,4 @@
-"""The tables of an output folder in their format. Libraries are imported for the format that is used."""
+"""Open the tables of an output folder in their format. The libraries of a format are imported only if it is used."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from signalbook.plugins import install
 
 
 def open_tables(output: Where, table_format: TableFormat) -> Tables:
-    """Return the tables of an output folder. They keep what they read for a while: open them anew for each batch."""
+    """Return the tables of ``output``. They cache what they read, so open them again for each batch."""
     if table_format == "parquet":
         return ParquetTables(output)
     if table_format == "delta":
         return _open_delta(output)
-    # pyiceberg takes a second to import; runs on plain Parquet do without
+    # Imported here, because pyiceberg takes a second to import and other formats do not need it.
     from signalbook.pipeline.tables.iceberg import IcebergTables
 
     return IcebergTables(output)
@@ -34,10 +34,10 @@ def _open_delta(output: Where) -> Tables:
 
 
 def find_visible_files(journal: Journal, table: TableName, files: Sequence[DataFile]) -> list[DataFile]:
-    """Return those of the journal's ``files`` of ``table`` that its readers see.
+    """Return those of ``files``, the journal's files of ``table``, that readers of the table see.
 
-    Another program may have dropped the table or rewritten files, while those of an Iceberg or Delta table stay where
-    they are. Raises ``PipelineError``.
+    Another program may have dropped the table or rewritten files. The old files of Iceberg and Delta tables remain in
+    their folder then. Raises ``PipelineError`` if the table cannot be read.
     """
     table_format = journal.find_table_format()
     if table_format is None:

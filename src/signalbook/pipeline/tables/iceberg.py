@@ -1,8 +1,9 @@
 """Iceberg tables: a namespace per message group, a table per message definition, their files in the output folder.
 
-Each batch is one snapshot of a table, with the batch id in its summary: a commit that finds it there has been made. It
-is looked for before each try, and a try goes by the table as it was looked at, so that neither a lost answer nor a
-request that is still under way when its sender has died makes a batch twice.
+Each batch is one snapshot of a table, with the batch id in its summary. If a table has a snapshot with that id, the
+batch is committed. This is checked before each attempt to commit, and the attempt fails if the table has changed since
+the check. So a batch is never committed twice, even if a response is lost or a request of a dead process is still under
+way.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ FINGERPRINT_KEY: Final = "signalbook.fingerprint"
 DEFINITION_KEY: Final = "signalbook.definition"
 COLUMNS_KEY: Final = "signalbook.columns"
 OUTPUT_KEY: Final = "signalbook.output"
-# After these a commit may have been made or not, someone was faster, or the table is gone: it is looked at again.
+# After these errors the commit may have succeeded or not, another program may have been faster, or the table may be
+# gone. The table is loaded again.
 _UNSURE: Final = (
     CommitFailedException,
     NoSuchTableError,
@@ -100,7 +102,7 @@ class IcebergTables(Tables):
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog, connected to when first used. Raises ``PipelineError`` if that cannot be."""
+        """The catalog, connected at first use. Raises ``PipelineError`` if it cannot be reached."""
         return self._connection.catalog
 
     def build_identifier(self, table: TableName) -> tuple[str, ...]:
@@ -108,9 +110,10 @@ class IcebergTables(Tables):
         return (*self._connection.namespace, table.group, table.message)
 
     def find_versions(self, table: TableName) -> list[TableName]:
-        """Return the tables in the catalog."""
+        """Return the tables of the definition that are in the catalog."""
         candidates = select_versions(table, self._list_names(table.group))
-        # Of a store folders are listed. Which of them are tables need not be asked of all: these are looked at anyway.
+        # In a store, names are folders, which may not be tables. Only these candidates are checked, which will be
+        # loaded anyway.
         return (
             [candidate for candidate in candidates if self._find(candidate) is not None]
             if self._by_folders
@@ -127,7 +130,10 @@ class IcebergTables(Tables):
         return pa.schema([]) if iceberg_table is None else simplify(iceberg_table.schema().as_arrow())
 
     def follow(self, table: TableName, columns: pa.Schema) -> None:
-        """Give a table new columns, and wider types for those it has."""
+        """Check that the table can add ``columns`` or widen its types. Raises ``Incompatible`` if not.
+
+        Raises ``PipelineError`` if another program removed columns.
+        """
         iceberg_table = self._find(table)
         if iceberg_table is None:
             return
@@ -141,37 +147,43 @@ class IcebergTables(Tables):
             )
 
     def choose_folder(self, table: TableName, batch: JournalEntry) -> str:
-        """Return a folder for each day if the table is divided by day. The catalog would find files anywhere."""
+        """Return a folder for the day if the table is divided by day, else an empty string."""
         by_day = is_divided_by_day(batch, table) if self._find(table) is None else self.is_by_day(table)
         return build_day_folder(batch) if by_day else ""
 
     def find_paths(self, table: TableName) -> list[str]:
-        """Return the files of the current snapshot. Raises ``PipelineError`` if others deleted rows of them."""
+        """Return the files of the current snapshot.
+
+        Raises ``PipelineError`` if another program deleted rows of them.
+        """
         return [_read_path(task.file) for task in self._plan_files(table)]
 
     def build_source(self, table: TableName, catalog: str) -> str:
-        """Return the table in ``catalog``, as Spark calls the catalog; usually by its name in pyiceberg."""
+        """Return the name of the table in Spark SQL.
+
+        ``catalog`` is Spark's name for the catalog, by default pyiceberg's.
+        """
         return ".".join(map(quote_name, (catalog or self.catalog.name, *self.build_identifier(table))))
 
     def is_by_day(self, table: TableName) -> bool:
-        """Return True if the partitions of new files are days."""
+        """Return True if new files of the table are partitioned by day."""
         iceberg_table = self._find(table)
         return iceberg_table is not None and any(field.name == DAY for field in iceberg_table.spec().fields)
 
     def build_day(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - divided or not
-        """Return the day by Iceberg's own function, which its planner uses to skip files."""
+        """Return the day by Iceberg's own function, because Iceberg can skip files by it."""
         return f"{quote_name(catalog or self.catalog.name)}.system.days({quote_name(LANDED_AT)})"
 
     @property
     def concurrent(self) -> bool:
-        """True if the store is the catalog, or a database that is written when all are done."""
+        """True if the store is the catalog, or if the catalog's database is written once for all tables."""
         return self._by_folders or (isinstance(self.catalog, RememberingSqlCatalog) and self.catalog.gathers)
 
     @contextmanager
     def commit_together(self) -> Iterator[None]:
-        """Commit tables together in a database's catalog.
+        """Delay commits until the end of the context, and make them together, if the catalog is a database.
 
-        If another program changed one meanwhile, retry one by one.
+        If another program changed one of the tables meanwhile, commit the tables one by one.
         """
         catalog = self.catalog
         if not isinstance(catalog, RememberingSqlCatalog) or not catalog.gather():
@@ -180,7 +192,7 @@ class IcebergTables(Tables):
         self._waiting = []
         try:
             yield
-        finally:  # also if one failed: what the others were given need not be made again then
+        finally:  # also if one table failed, so that the commits of the others are not lost
             waiting, self._waiting = self._waiting, None
             with self._convert_errors(f"the catalog of {self.output}"):
                 is_made = catalog.make()
@@ -188,14 +200,14 @@ class IcebergTables(Tables):
                 self.commit(batch, table)
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
-        """Add the files to the table in one snapshot, making it or widening its schema where need be."""
+        """Add the files to the table in one snapshot. Create the table or widen its schema if necessary."""
         if self._waiting is not None:
             self._waiting.append((batch, table))
         with self._convert_errors(f"table {table}"):
             try:
                 self._commit(batch, table)
             except _UNSURE:
-                # once more, from the table as it is now: if the first try was made after all, it is found there
+                # Try once more with the table as it is now. If the first attempt succeeded after all, this finds it.
                 self._loaded.pop(table, None)
                 self._commit(batch, table)
         self._loaded.pop(table, None)
@@ -203,12 +215,12 @@ class IcebergTables(Tables):
     def _commit(self, batch: JournalEntry, table: TableName) -> None:
         folder = self.output / find_table_folder(table, "iceberg")
         iceberg_table = self._find(table)
-        # the snapshot of the batch says that it is in the table; where others expire snapshots, its files do
+        # A batch is in the table if its snapshot is. If another program expired snapshots, its files show that.
         if iceberg_table is not None and (
             has(iceberg_table, batch.id) or (_is_expired(iceberg_table, batch) and self._has_files(batch, table))
         ):
             return
-        # before any file is moved: a table that others rewrote refuses the batch while it can still be withdrawn
+        # Before any file is moved: if another program rewrote the table, the batch can still be withdrawn.
         removed = self._find_live_files(table, {str(folder / file.name) for file in of_table(batch.removed, table)})
         places = move_in(self.output, folder, of_table(batch.files, table))
         summary = {BATCH_KEY: batch.id, FINGERPRINT_KEY: batch.fingerprint}
@@ -235,9 +247,9 @@ class IcebergTables(Tables):
             fresh.add(first, places[1:], summary)
 
     def _has_files(self, batch: JournalEntry, table: TableName) -> bool:
-        """Return True if the table has the files of a batch whose snapshot may be gone.
+        """Return True if the table has the files of a batch whose snapshot may have expired.
 
-        A file that is still staged was never committed, and one in the table was. Raises ``PipelineError`` if in doubt.
+        If a file is still staged, the batch was not committed. Raises ``PipelineError`` if neither is certain.
         """
         files = of_table(batch.files, table)
         if not files or any((self.output / file.staged).exists() for file in files):
@@ -262,7 +274,7 @@ class IcebergTables(Tables):
         return files
 
     def _plan_files(self, table: TableName) -> list[FileScanTask]:
-        """Return the files of a table as a reader finds them."""
+        """Return the files of a table as a reader finds them. Raises ``Outdated`` if another program deleted rows."""
         iceberg_table = self._find(table)
         with self._convert_errors(f"table {table}"):
             tasks = [] if iceberg_table is None else list(iceberg_table.scan().plan_files())
@@ -274,7 +286,7 @@ class IcebergTables(Tables):
         return tasks
 
     def _list_names(self, group: str) -> set[str]:
-        """Return the names of the tables in a namespace, which are requested once."""
+        """Return the names of the tables in the namespace of a group. They are requested once."""
         if group not in self._names and group not in self._missing:
             with self._convert_errors(f"the catalog of {self.output}"):
                 try:
@@ -289,7 +301,10 @@ class IcebergTables(Tables):
         return {identifier[-1] for identifier in self.catalog.list_tables(namespace)}
 
     def _find(self, table: TableName) -> Table | None:
-        """Return a table as it was when first loaded. The time from the decision to the commit is short."""
+        """Return a table as it was when first loaded, or None if it does not exist.
+
+        The cached state is used only for the short time from the assignment of files to the commit.
+        """
         if table not in self._loaded:
             iceberg_table = self._load(table)
             if iceberg_table is not None:
@@ -320,14 +335,15 @@ class IcebergTables(Tables):
         return (*self._connection.namespace, group)
 
     def _create(self, table: TableName, columns: pa.Schema, batch: JournalEntry) -> TableTransaction:
-        """A table that comes to be with its first files: one commit instead of three."""
+        """Return a transaction that creates a table together with its first files, by one commit instead of three."""
         with self._making:
             if table.group not in self._names:
                 self._make(self._build_namespace(table.group))
             if table.group in self._missing:
                 self._missing.discard(table.group)
                 self._names[table.group] = set()
-            # Of a namespace that nobody listed, as when an earlier run's batch is completed, other tables may be there.
+            # If the namespace was not listed, as when the batch of an earlier run is completed, it may have more
+            # tables, so that this name alone must not be cached.
             if table.group in self._names:
                 self._names[table.group].add(table.message)
         owner = {OUTPUT_KEY: self._connection.owner} if self._connection.owner else {}
@@ -342,7 +358,7 @@ class IcebergTables(Tables):
             else UNPARTITIONED_PARTITION_SPEC,
             properties={COLUMNS_KEY: _hash_columns(columns), **definition, **owner},
         )
-        staged = created._table  # the table that is to be has no other name
+        staged = created._table  # pyiceberg has no public access to the table that will be created
         assert isinstance(staged, StagedTable)
         staged.metadata = share_schemas(staged.metadata)
         return CreateTransaction(staged, columns)
@@ -356,7 +372,7 @@ class IcebergTables(Tables):
         return convert_catalog_errors(description, self._connection.secrets)
 
     def _merge_columns(self, table: TableName, places: Sequence[Place]) -> pa.Schema:
-        """Return the columns of a table together with those of files."""
+        """Return the columns of a table merged with the columns of the files at ``places``."""
         schemas = (pq.read_schema(place.open_for_arrow()) for place in places)
         return reduce(lambda one, other: merge(one, other, promote), schemas, self.read_columns(table))
 
@@ -378,7 +394,7 @@ def _build_day_partition(schema: Schema) -> PartitionSpec:
 
 
 def _is_expired(table: Table, batch: JournalEntry) -> bool:
-    """Return True if snapshots younger than a batch are gone: its own may be one of them."""
+    """Return True if the snapshot of a batch may have expired: all existing snapshots may be newer than the batch."""
     first = min(table.snapshots(), key=lambda snapshot: snapshot.timestamp_ms, default=None)
     if first is None or (first.parent_snapshot_id is None and (first.sequence_number or 0) <= 1):
         return False
@@ -386,5 +402,5 @@ def _is_expired(table: Table, batch: JournalEntry) -> bool:
 
 
 def _hash_columns(schema: pa.Schema) -> str:
-    """Return a digest of columns: comparing the schemas themselves takes longer than everything else."""
+    """Return a digest of columns, because comparing schemas takes longer than the rest of a commit."""
     return digest(schema.remove_metadata().serialize().to_pybytes())

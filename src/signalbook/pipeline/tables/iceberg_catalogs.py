@@ -1,4 +1,4 @@
-"""The Iceberg catalog of an output, connected to: the one in its folder, or any that pyiceberg knows."""
+"""Connect to the Iceberg catalog of an output: the catalog in its folder, or any catalog that pyiceberg supports."""
 
 from __future__ import annotations
 
@@ -44,13 +44,16 @@ _KEPT: Final = "a batch that was under way is kept, and the next run goes on wit
 
 @contextmanager
 def convert_catalog_errors(description: str, secrets: Sequence[str] = ()) -> Iterator[None]:
-    """Convert errors about ``description`` to ``PipelineError`` without ``secrets``."""
+    """Convert errors of catalogs to ``PipelineError``. ``description`` names the catalog or table.
+
+    The ``secrets`` are masked in the text.
+    """
     try:
         yield
     except _NAMED as error:
         raise _build_error(description, error, mask(str(error), secrets)) from error
     except Exception as error:
-        # those of SQLAlchemy, which SQL catalogs work with, stand for those of the database
+        # SQL catalogs use SQLAlchemy, whose errors wrap the errors of the database.
         if type(error).__module__ != "sqlalchemy.exc":
             raise
         reason = mask(str(error.__cause__ or error), secrets)
@@ -94,23 +97,24 @@ def _build_error(description: str, error: Exception, reason: str) -> PipelineErr
 
 
 def mask(text: str, secrets: Sequence[str]) -> str:
-    """Return ``text`` without any of ``secrets``."""
+    """Return ``text`` with each of ``secrets`` replaced by asterisks."""
     for secret in filter(None, secrets):
         text = text.replace(secret, "***")
     return text
 
 
-# Seconds that a REST catalog may take to accept a connection, and to answer.
+# The timeouts of a REST catalog in seconds: to accept a connection, and to respond.
 _PATIENCE: Final = (30.0, 120.0)
-# Earlier snapshots tell which batches were committed, so that all are wanted.
+# Load all snapshots, because earlier snapshots show which batches were committed.
 _ALL: Final = {"snapshot-loading-mode": "all"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogConnection:
-    """A catalog, the namespace that those of groups are below, and who tables in it belong to: empty, if it is ours.
+    """A connected catalog. The namespaces of message groups are below ``namespace``.
 
-    ``secrets`` are what no message may say.
+    ``owner`` identifies this output in a shared catalog, and is empty if the catalog belongs to the output. ``secrets``
+    must not appear in any message.
     """
 
     catalog: Catalog
@@ -120,14 +124,17 @@ class CatalogConnection:
 
 
 def connect(where: Where) -> CatalogConnection:
-    """The catalog of the output folder ``output``. Raises ``PipelineError`` if there is no way to it."""
+    """Connect to the catalog of the output ``where``. Raises ``PipelineError`` if it is missing or unusable."""
     output = place_of(where)
     choice = read_catalog_choice(output)
     return _open_own(output) if choice is None else _open_chosen(choice, output)
 
 
 def _open_own(output: Place) -> CatalogConnection:
-    """Return the catalog in the folder, which is created on first use. A store is its own catalog."""
+    """Return the catalog in the output itself, which is created at first use.
+
+    In a folder it is a database. A store is its own catalog. Raises ``PipelineError`` if the database was lost.
+    """
     if output.folder is None:
         return CatalogConnection(catalog=StoreCatalog(NAME, output / TABLES), secrets=output.storage.secrets)
     path = output / CATALOG_DATABASE
@@ -137,7 +144,7 @@ def _open_own(output: Place) -> CatalogConnection:
             "or choose another output; a batch that was under way is kept"
         )
     with convert_catalog_errors(f"the catalog {path}"):
-        # By ``PlaceFileIO``, which syncs what it writes: the database must not name metadata that a crash empties.
+        # ``PlaceFileIO`` syncs files to disk: the database must not refer to metadata that is lost in a crash.
         properties = {
             "uri": f"sqlite:///{path}",
             "warehouse": f"file://{output}/{TABLES}",
@@ -150,14 +157,14 @@ def _open_chosen(choice: CatalogChoice, output: Place) -> CatalogConnection:
     chosen_properties = {
         name: substitute_variables(f"catalog.{name}", value) for name, value in choice.properties.items()
     }
-    # Files are ours to read and write, wherever the catalog is.
+    # Files in a store are accessed with the job's own storage settings, wherever the catalog is.
     files = build_io_properties(output.storage) if output.folder is None else {}
     properties = merge_config(Config().get_catalog_config(choice.name) or {}, {**_ALL, **chosen_properties, **files})
     secrets = tuple({*_iterate_secrets(properties), *_iterate_variables(choice), *output.storage.secrets})
     with convert_catalog_errors(f"the catalog {choice}", secrets):
         try:
             catalog = _load(choice.name, properties)
-        except pydantic.ValidationError:  # of what a server answered
+        except pydantic.ValidationError:  # an invalid response of a server
             raise
         except (ValueError, TypeError, KeyError) as error:
             raise PipelineError(
@@ -177,7 +184,7 @@ def _load(name: str, properties: dict[str, Any]) -> Catalog:
 
 
 class PatientRestCatalog(RestCatalog):
-    """A REST catalog that is waited for, but not for ever."""
+    """A REST catalog whose requests have timeouts."""
 
     def _create_session(self) -> requests.Session:
         session = super()._create_session()
@@ -187,15 +194,15 @@ class PatientRestCatalog(RestCatalog):
 
 
 class _Timed(HTTPAdapter):
-    """Connections on which an answer that never comes is an error."""
+    """An HTTP adapter with a default timeout."""
 
     def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
-        """Send a request, as the base does."""
+        """Send a request like the base class, with the default timeout unless another is given."""
         return super().send(request, *args, **{**options, "timeout": options.get("timeout") or _PATIENCE})
 
 
 def _iterate_secrets(properties: Mapping[str, Any]) -> Iterable[str]:
-    """Yield all secrets, at any depth."""
+    """Yield all secrets in the properties of a catalog, at any depth."""
     for name, value in properties.items():
         if isinstance(value, Mapping):
             yield from _iterate_secrets(value)
@@ -204,7 +211,7 @@ def _iterate_secrets(properties: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _iterate_variables(choice: CatalogChoice) -> Iterable[str]:
-    """Yield the values of environment variables, as if all were secret."""
+    """Yield the values of all environment variables that ``choice`` refers to. All are treated as secrets."""
     for name, value in choice.properties.items():
         for match in VARIABLE.finditer(value):
             yield substitute_variables(name, match[0])

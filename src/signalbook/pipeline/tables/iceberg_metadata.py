@@ -1,9 +1,9 @@
-"""The metadata of Iceberg tables, worked out and parsed once and not copied.
+"""Caches for the metadata of Iceberg tables, which is computed and parsed once and not copied.
 
-A commit parses the table's metadata twice and copies it twice with all columns, which for hundreds of columns takes
-longer than everything else. Metadata is identified by the content of its file, which is read each time: what others
-committed, or a file that is gone, is found as ever. Tables of the same columns have the same schema, and what follows
-from it is known of the first.
+Without these caches, a commit parses the table's metadata twice and copies it twice with all columns. For hundreds of
+columns this takes longer than everything else. The key of cached metadata is the content of its file, which is read
+each time, so that commits of other programs and missing files are noticed. Tables with the same columns share one
+schema and the values computed from it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
 from signalbook.pipeline.places import Place
 
-# Of how many tables the newest metadata is kept: half a megabyte each if they have hundreds of columns.
+# The number of tables whose newest metadata is cached: half a megabyte each for tables with hundreds of columns.
 _KEPT: Final = 256
 _SETTINGS: Final = "write."
 
@@ -47,9 +47,9 @@ _Value = TypeVar("_Value")
 
 
 class SharedSchema(Schema):
-    """Columns that copies of metadata have in common: nothing changes a schema, a changed one is another.
+    """A schema that copies of metadata share instead of copying it, because schemas are immutable.
 
-    ``_taken`` says how files are described whose columns it was found to take.
+    ``_taken`` caches the description of files by their columns, for columns that are compatible with the schema.
     """
 
     _taken: dict[bytes, _Description] = PrivateAttr(default_factory=dict)
@@ -59,7 +59,7 @@ class SharedSchema(Schema):
 
     @cached_property
     def names(self) -> str:
-        """The mapping of names to columns for files without ids, in the form of a table's property."""
+        """The mapping of names to columns, for files without field ids, as the value of a table property."""
         return self.name_mapping.model_dump_json()
 
     @cached_property
@@ -67,7 +67,7 @@ class SharedSchema(Schema):
         return super().model_dump_json()
 
     def model_dump_json(self, *given: Any, **options: Any) -> str:
-        """Written once: each manifest begins with it."""
+        """Return the schema as JSON, cached for calls without arguments, because each manifest begins with it."""
         return super().model_dump_json(*given, **options) if given or options else self._text
 
 
@@ -75,7 +75,7 @@ _Description = tuple[dict[int, StatisticsCollector], dict[str, int]]
 
 
 class ParquetFooter:
-    """The end of a Parquet file, read once: its columns and statistics."""
+    """The footer of a Parquet file: its columns and statistics, read once."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -84,9 +84,10 @@ class ParquetFooter:
 
 
 def build_data_file(metadata: TableMetadata, footer: ParquetFooter, made_of: pa.Schema | None = None) -> DataFile:
-    """Return the metadata of a Parquet file as pyiceberg does, which compares the columns of each file again.
+    """Return the Iceberg metadata of the Parquet file with this ``footer``, for the table with this ``metadata``.
 
-    Columns that the table was ``made_of`` are known to fit. Raises ``ValueError`` for a file that does not fit.
+    Unlike pyiceberg, check the same columns only once, and not if they equal ``made_of``, from which the table was
+    created. Raises ``ValueError`` for a file whose columns do not fit.
     """
     schema = metadata.schema()
     statistics = data_file_statistics_from_parquet_metadata(
@@ -109,7 +110,7 @@ def build_data_file(metadata: TableMetadata, footer: ParquetFooter, made_of: pa.
 def _describe_file(metadata: TableMetadata, columns: pa.Schema, made_of: pa.Schema | None) -> _Description:
     schema = metadata.schema()
     plans = schema._taken if isinstance(schema, SharedSchema) else {}
-    # also by the properties that say what of which column is to be kept
+    # The key contains the properties of the table that select the statistics of columns.
     settings = sorted(setting for setting in metadata.properties.items() if setting[0].startswith(_SETTINGS))
     key = _hash_content(columns.serialize().to_pybytes() + repr((metadata.format_version, settings)).encode())
     if key not in plans:
@@ -120,7 +121,7 @@ def _describe_file(metadata: TableMetadata, columns: pa.Schema, made_of: pa.Sche
 
 
 def share_schemas(metadata: TableMetadata) -> TableMetadata:
-    """Return ``metadata`` with schemas that are not copied with it."""
+    """Return ``metadata`` with all schemas as ``SharedSchema``, which copies of it share."""
     if all(isinstance(schema, SharedSchema) for schema in metadata.schemas):
         return metadata
     schemas = [schema if isinstance(schema, SharedSchema) else _share_schema(schema) for schema in metadata.schemas]
@@ -133,7 +134,7 @@ def _share_schema(schema: Schema) -> SharedSchema:
 
 
 class _Known(Generic[_Value]):
-    """A cache of results by what they depend on, the most recently used ones."""
+    """A thread-safe cache of the ``_KEPT`` most recently used values by key."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -153,14 +154,14 @@ class _Known(Generic[_Value]):
                 self._found.popitem(last=False)
 
 
-# The newest of each table, by the folder of its metadata, with what identifies it: states that it replaced are not
-# asked for again, and would push out those of other tables.
+# The newest metadata of each table with the digest of its file, by the folder of that file. Older metadata of a table
+# is not needed again, and would displace that of other tables.
 _known: Final = _Known[tuple[bytes, TableMetadata]]()
 _schemas: Final = _Known[SharedSchema]()
 
 
 def find_schema(columns: pa.Schema) -> SharedSchema:
-    """Return the schema of a new table with ``columns``."""
+    """Return the schema of a new table with ``columns``. Tables with the same columns get the same object."""
     key = columns.serialize().to_pybytes()
     schema = _schemas.get(key)
     if schema is None:
@@ -170,7 +171,7 @@ def find_schema(columns: pa.Schema) -> SharedSchema:
 
 
 def parse_metadata(content: bytes, location: str) -> TableMetadata:
-    """Return the metadata in the file at ``location``, whose ending names its compression."""
+    """Return the metadata in ``content``, read from the file at ``location``, whose suffix names its compression."""
     cached = _known.get(_find_folder(location))
     if cached is not None and cached[0] == _hash_content(content):
         return cached[1]
@@ -180,7 +181,7 @@ def parse_metadata(content: bytes, location: str) -> TableMetadata:
 
 
 def remember(content: bytes, metadata: TableMetadata, location: str) -> TableMetadata:
-    """``metadata`` that were written as ``content`` to ``location``: whoever reads that is given them."""
+    """Cache ``metadata``, which is stored as ``content`` at ``location``, for ``parse_metadata``. Return it shared."""
     metadata = share_schemas(metadata)
     _known.put(_find_folder(location), (_hash_content(content), metadata))
     return metadata
@@ -195,17 +196,17 @@ def _hash_content(content: bytes) -> bytes:
 
 
 def build_commit_response(metadata: TableMetadata, location: str) -> CommitTableResponse:
-    """Return the response of a catalog that has made a commit."""
+    """Return the response of a catalog to a commit whose new ``metadata`` is at ``location``."""
     fields: Any = {"metadata": metadata, "metadata-location": location}
     return CommitTableResponse(**fields)
 
 
-# What pyiceberg begins with, too, and works out for each table anew.
+# The empty metadata from which a new table is built. pyiceberg computes the same for each table again.
 _NOTHING: Final = TableMetadataV1.model_construct(location="", last_column_id=-1, schema=Schema())
 
 
 class RememberingCatalog(MetastoreCatalog):
-    """A catalog that works out the metadata of a new table once, and believes that they are right."""
+    """A catalog that computes the metadata of a new table only once, and does not validate it again."""
 
     def create_table_transaction(
         self,
@@ -216,7 +217,10 @@ class RememberingCatalog(MetastoreCatalog):
         sort_order: SortOrder = UNSORTED_SORT_ORDER,
         properties: Properties = EMPTY_DICT,
     ) -> CreateTableTransaction:
-        """Create a table like the base class, but the columns of ``find_schema`` keep their ids."""
+        """Return a transaction that creates a table, like the base class.
+
+        A schema of ``find_schema`` keeps its field ids.
+        """
         if not isinstance(schema, SharedSchema) or location is None or sort_order != UNSORTED_SORT_ORDER:
             return super().create_table_transaction(
                 identifier, schema, location, partition_spec, sort_order, properties

@@ -1,7 +1,8 @@
 """An Iceberg catalog in a database, which is written once for all tables of a batch.
 
-A database has each of its transactions on disk before it goes on, which takes longer than all the rest of a commit. The
-metadata of tables are written as ever, and their rows together: either all tables have the batch, or none has it yet.
+A database writes each transaction to disk before it continues, which takes longer than the rest of a commit. Here, the
+metadata file of each table is written as usual, but the catalog's rows are updated in one transaction: either all
+tables have the batch, or none has it yet.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from signalbook.pipeline.tables.iceberg_metadata import (
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """The new place of a table's metadata; ``before`` is the old one, unless the table is new."""
+    """The new location of a table's metadata. ``before`` is the old location, None for a new table."""
 
     name: Identifier
     location: str
@@ -37,23 +38,29 @@ class _Row:
 
 
 class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
-    """A catalog in a database whose tables' metadata are parsed once."""
+    """A catalog in a database that caches the metadata of tables, and can commit several tables together."""
 
     _rows: list[_Row] | None = None
 
     @property
     def gathers(self) -> bool:
-        """True if commits can wait: the database must return the number of updated rows."""
+        """True if commits can be delayed and made together: the database must return the number of updated rows."""
         return bool(self.engine.dialect.supports_sane_rowcount)
 
     def gather(self) -> bool:
-        """Let commits wait for ``make`` from now on, if possible. Return True if so."""
+        """Delay all commits from now on until ``make`` is called.
+
+        Return False if the database does not support this.
+        """
         if self.gathers:
             self._rows = []
         return self.gathers
 
     def make(self) -> bool:
-        """Make the commits since ``gather``; not one of them if someone else changed one of the tables meanwhile."""
+        """Make all commits since ``gather`` and return True.
+
+        If another program changed one of the tables meanwhile, make none and return False.
+        """
         rows, self._rows = self._rows, None
         if not rows:
             return True
@@ -64,7 +71,7 @@ class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
                 if new:
                     connection.execute(table.insert(), new)
             except Exception as error:
-                if type(error).__name__ == "IntegrityError":  # of SQLAlchemy: one of them is there by now
+                if type(error).__name__ == "IntegrityError":  # of SQLAlchemy: a new table exists by now
                     return False
                 raise
             for row in rows:
@@ -92,7 +99,7 @@ class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
-        """Commit like the base class, or later. Raises its ``CommitFailedException``."""
+        """Commit like the base class, or after ``gather`` delay the commit. Raises ``CommitFailedException``."""
         if self._rows is None:
             return super().commit_table(table, requirements, updates)
         current = None if isinstance(table, StagedTable) else self._load_current(table)
@@ -106,7 +113,7 @@ class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
         try:
             return self.load_table(table.name())
         except NoSuchTableError:
-            return None  # which nothing that is required of a table holds for
+            return None  # then the requirements of the commit fail
 
     def _convert_orm_to_iceberg(self, orm_table: TableRow) -> Table:
         location = str(orm_table.metadata_location)

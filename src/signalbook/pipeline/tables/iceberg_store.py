@@ -1,8 +1,8 @@
-"""Iceberg where there is no catalog but the store itself, and how pyiceberg reads and writes there.
+"""An Iceberg catalog that needs nothing but a store, and the file access of pyiceberg for stores.
 
-Tables lie as Hadoop's catalog lays them, ``<group>/<message>/metadata/v<N>.metadata.json``, which Spark, DuckDB and
-Trino read without a server. There a commit is a rename; here the next metadata file is created if nobody else did,
-which stores promise to let one do.
+Tables have the layout of Hadoop's catalog, ``<group>/<message>/metadata/v<N>.metadata.json``, which Spark, DuckDB and
+Trino read without a server. Hadoop's catalog commits by a rename. This catalog creates the next metadata file only if
+it does not exist, which stores guarantee to be atomic.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _SETTING: Final = "signalbook.storage."
 
 
 def build_io_properties(storage: Storage) -> dict[str, str]:
-    """Return the properties with which pyiceberg reads and writes by ``PlaceFileIO`` and ``storage``."""
+    """Return the properties that make pyiceberg use ``PlaceFileIO`` with the settings of ``storage``."""
     implementation = f"{PlaceFileIO.__module__}.{PlaceFileIO.__name__}"
     return {"py-io-impl": implementation, **{f"{_SETTING}{name}": value for name, value in storage.options}}
 
 
 class PlaceFileIO(FileIO):
-    """Files and objects, as everything else here reads and writes them."""
+    """The file access of pyiceberg through the pipeline's own places."""
 
     def __init__(self, properties: Properties = EMPTY_DICT) -> None:
         super().__init__(properties)
@@ -44,19 +44,19 @@ class PlaceFileIO(FileIO):
         self._storage = Storage.of(settings)
 
     def find_place(self, location: str) -> Place:
-        """Return the place of a location."""
+        """Return the place at ``location``, a path or URL."""
         return place_of(location, self._storage)
 
     def new_input(self, location: str) -> InputFile:
-        """Something to read."""
+        """Return the file at ``location`` for reading."""
         return _Input(location, self.find_place(location))
 
     def new_output(self, location: str) -> OutputFile:
-        """Something to write."""
+        """Return the file at ``location`` for writing."""
         return _Output(location, self.find_place(location))
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        """Remove it, if it is there."""
+        """Remove a file if it exists."""
         self.find_place(location if isinstance(location, str) else location.location).delete()
 
 
@@ -72,7 +72,7 @@ class _Input(InputFile):
         return self._place.exists()
 
     def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002
-        # Of data files the end is read; metadata is read whole, which is one request instead of many.
+        # Only the footer of data files is read. Metadata is read completely, by one request instead of many.
         return self._place.open() if self.location.endswith(".parquet") else io.BytesIO(self._place.read())
 
 
@@ -95,7 +95,10 @@ class _Output(OutputFile):
 
 
 class _Writing(io.BytesIO):
-    """Written when it is closed, to last; metadata is never large. What failed in between is not."""
+    """A buffer that is written durably when it is closed. After an error in its context, nothing is written.
+
+    The content is held in memory, because metadata is never large.
+    """
 
     def __init__(self, place: Place, *, overwrite: bool) -> None:
         super().__init__()
@@ -120,7 +123,7 @@ class _Writing(io.BytesIO):
 
 
 class StoreCatalog(RememberingCatalog):
-    """The tables below ``tables``, each with its metadata; there are as many namespaces as folders."""
+    """A catalog of the tables in the folder ``tables``. Each of its subfolders is a namespace."""
 
     def __init__(self, name: str, tables: Place) -> None:
         super().__init__(name, **build_io_properties(tables.storage), warehouse=str(tables))
@@ -131,7 +134,7 @@ class StoreCatalog(RememberingCatalog):
         return self._tables / ".".join(namespace) / table / "metadata"
 
     def load_table(self, identifier: str | Identifier) -> Table:
-        """A table as its newest metadata says. Raises ``NoSuchTableError``."""
+        """Return a table with its newest metadata. Raises ``NoSuchTableError`` if it has none."""
         version = self._find_version(identifier)
         if not version:
             raise NoSuchTableError(f"there is no table {self.identifier_to_tuple(identifier)}")
@@ -144,13 +147,13 @@ class StoreCatalog(RememberingCatalog):
         return Table(self.identifier_to_tuple(identifier), metadata, location, opened, self)
 
     def _find_version(self, identifier: str | Identifier) -> int:
-        """Return the number of the newest metadata; 0 without any."""
+        """Return the number of the table's newest metadata file; 0 without such a file."""
         folder = self._find_folder(identifier)
         try:
             version = int((folder / HINT).read())
         except (FileNotFoundError, ValueError):
             version = 0
-        # The hint is written after the metadata, and by others perhaps later than that of a newer one.
+        # The hint may be too old: it is written after the metadata, and a slow program may overwrite a newer hint.
         while (folder / _format_name(version + 1)).exists():
             version += 1
         return version
@@ -158,7 +161,10 @@ class StoreCatalog(RememberingCatalog):
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
-        """Make the next metadata. Raises ``CommitFailedException`` if somebody else was faster."""
+        """Create the next metadata file of a table.
+
+        Raises ``CommitFailedException``, or for a new table ``TableAlreadyExistsError``, if another program was faster.
+        """
         identifier = table.name()
         version = self._find_version(identifier)
         current = self.load_table(identifier) if version else None
@@ -177,11 +183,11 @@ class StoreCatalog(RememberingCatalog):
         return build_commit_response(remember(content, staged.metadata, str(place)), str(place))
 
     def list_names(self, namespace: str | Identifier) -> set[str]:
-        """Return the names that tables of a namespace may have. A folder without metadata is not a table yet."""
+        """Return the names of the folders in a namespace. A folder without metadata is not a table yet."""
         return set((self._tables / ".".join(self.identifier_to_tuple(namespace))).list_folders())
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
-        """Return the tables with metadata."""
+        """Return the tables of a namespace that have metadata."""
         levels = self.identifier_to_tuple(namespace)
         folder = self._tables / ".".join(levels)
         names = folder.list_folders()
@@ -189,7 +195,7 @@ class StoreCatalog(RememberingCatalog):
         return [(*levels, name) for name, folders in zip(names, inside, strict=True) if "metadata" in folders]
 
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
-        """The folders."""
+        """Return a namespace for each folder. Namespaces have no children."""
         return [] if namespace else [(name,) for name in self._tables.list_folders()]
 
     def load_namespace_properties(self, namespace: str | Identifier) -> Properties:  # noqa: ARG002
@@ -197,16 +203,16 @@ class StoreCatalog(RememberingCatalog):
         return {}
 
     def create_namespace(self, namespace: str | Identifier, properties: Properties = EMPTY_DICT) -> None:
-        """Do nothing: the namespace exists with its first table."""
+        """Do nothing, because a namespace exists once it has a table."""
 
     def drop_table(self, identifier: str | Identifier) -> None:
-        """Remove its metadata."""
+        """Remove the metadata of a table. Raises ``NoSuchTableError`` if it has none."""
         if not self._find_version(identifier):
             raise NoSuchTableError(f"there is no table {self.identifier_to_tuple(identifier)}")
         self._find_folder(identifier).clear()
 
     def create_table(self, identifier: str | Identifier, *args: Any, **options: Any) -> Table:
-        """A table without files."""
+        """Create and return a table without files."""
         return self.create_table_transaction(identifier, *args, **options).commit_transaction()
 
     def _raise_unsupported(self, *_: Any, **__: Any) -> Any:

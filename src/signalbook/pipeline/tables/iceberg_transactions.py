@@ -1,4 +1,4 @@
-"""Changes of an Iceberg table that are made at once, its metadata worked out once for each."""
+"""Transactions of Iceberg tables that compute the metadata of the table only once for each change."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ BATCH_KEY: Final = "signalbook.batch"
 
 
 class Landed(Exception):
-    """The batch is in the table by now."""
+    """The signal that the batch is already in the table."""
 
 
 class TableTransaction(Transaction):
-    """A transaction that works out the table's metadata once for each change of them.
+    """A transaction that computes the table's metadata once for each change.
 
-    pyiceberg does it, with a deep copy, whenever one of their attributes is read: seventeen times for an append, which
-    for hundreds of columns takes five times as long as all the rest. ``made_of`` are the columns of a new table.
+    pyiceberg computes and copies the metadata each time that it reads an attribute: seventeen times for an append. With
+    hundreds of columns this takes five times as long as the rest. ``made_of`` are the columns of a new table.
     """
 
     made_of: pa.Schema | None = None
     _known: tuple[TableMetadata, tuple[object, ...], TableMetadata] | None = None
 
     def add(self, first: ParquetFooter, places: Sequence[Place], summary: dict[str, str]) -> None:
-        """Add files, as ``add_files`` does.
+        """Add the file of the footer ``first`` and the files at ``places``, with ``summary`` in the snapshot.
 
-        That would read all manifests to find duplicates, or else take the columns of each file for new ones.
+        pyiceberg's ``add_files`` is slower: it reads all manifests to find duplicates, and compares the columns of each
+        file.
         """
         if TableProperties.DEFAULT_NAME_MAPPING not in self.table_metadata.properties:
             schema = self.table_metadata.schema()
@@ -67,28 +68,28 @@ class TableTransaction(Transaction):
 
 
 class CreateTransaction(TableTransaction, CreateTableTransaction):
-    """The same for a table that is made, of columns that are ``made_of``."""
+    """A ``TableTransaction`` for a new table, whose columns are ``made_of``."""
 
     def __init__(self, table: StagedTable, made_of: pa.Schema) -> None:
         super().__init__(table)
         self.made_of = made_of
-        # what makes the table is in its metadata already
+        # The metadata of a staged table already contains the updates that create it.
         self._known = table.metadata, self._updates, table.metadata
 
 
 class Watched(Table):
-    """A table that is not given a batch twice: pyiceberg looks at it anew and goes on after a conflict."""
+    """A table that never gets the same batch twice, although pyiceberg reloads it and retries after a conflict."""
 
     def __init__(self, table: Table, batch: str) -> None:
         super().__init__(table.name(), table.metadata, table.metadata_location, table.io, table.catalog, table.config)
         self._batch = batch
 
     def transaction(self) -> TableTransaction:
-        """Changes that are made together."""
+        """Return a transaction for changes of this table."""
         return TableTransaction(self)
 
     def refresh(self) -> Table:
-        """Look at the table anew. Raises ``Landed``."""
+        """Load the table again. Raises ``Landed`` if the batch is in it."""
         super().refresh()
         if has(self, self._batch):
             raise Landed
@@ -96,6 +97,6 @@ class Watched(Table):
 
 
 def has(table: Table, batch: str) -> bool:
-    """Return True if a batch is in a table."""
+    """Return True if ``table`` has a snapshot of the batch with the id ``batch``."""
     summaries = (snapshot.summary for snapshot in table.snapshots())
     return any(summary is not None and summary.get(BATCH_KEY) == batch for summary in summaries)

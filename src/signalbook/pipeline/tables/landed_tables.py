@@ -1,8 +1,8 @@
-"""The tables of an output folder, and all those of a definition as one: a DataFrame, or the SQL of a view.
+"""Read the tables of an output folder: all tables of a definition as one DataFrame, or as the SQL of a view.
 
-A definition has several tables once its columns changed in a way that no table follows. Where they disagree on a column
-its values become text, those with members as JSON; a column that a table lacks is null there. Times of day are left
-out, since Spark has no type for them.
+A definition has several tables if its columns once changed so that the table could not follow. If the tables have
+different types for a column, its values become text, and values with members become JSON. A column that a table lacks
+is null there. Columns with times of day are left out, because Spark has no type for them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ from signalbook.pipeline.tables.table_names import (
 from signalbook.values import JSONObject
 
 _SUFFIX: Final = ".parquet"
-# Into which the days of a table are dealt where Spark has to be shown each. About as many tasks read all of its rows,
-# or more of so many files each: to begin a task takes Spark longer than it takes one to open some.
+# The maximum number of data frames for the days of a table that workers read with Python. They have about as many tasks
+# in all. With more files there are more tasks, each for ``_FILES`` files: starting a task takes longer than opening
+# them.
 _FRAMES: Final = 64
 _FILES: Final = 8
 _TYPES: Final = {
@@ -60,7 +61,7 @@ _TYPES: Final = {
 
 
 def format_spark_type(kind: pa.DataType, write_name: Callable[[str], str] = quote_identifier) -> str:
-    """Return the Spark SQL type of a column, with the names of members written by ``write_name``."""
+    """Return the Spark SQL type for the Arrow type ``kind``. ``write_name`` quotes the names of members."""
     if pa.types.is_decimal(kind):
         return f"DECIMAL({kind.precision}, {kind.scale})"
     if pa.types.is_list(kind):
@@ -74,14 +75,17 @@ def format_spark_type(kind: pa.DataType, write_name: Callable[[str], str] = quot
 
 
 def format_ddl(columns: pa.Schema) -> str:
-    """Return the columns as a schema for ``spark.read.schema``, in which Spark substitutes no variables."""
+    """Return ``columns`` as a schema for ``spark.read.schema``.
+
+    Plain quotes do, as Spark substitutes no variables there.
+    """
     return ", ".join(f"{quote_name(field.name)} {format_spark_type(field.type, quote_name)}" for field in columns)
 
 
 def build_selection(existing: pa.Schema, target: pa.Schema) -> list[str]:
-    """Return an expression for each column of ``target``, over a table with the columns ``existing``.
+    """Return a Spark SQL expression for each column of ``target``, for a table with the columns ``existing``.
 
-    The expression is null for a column that the table lacks.
+    The expression is a typed null for a column that the table lacks.
     """
     matches = match_columns(target, existing)
     expressions = []
@@ -96,7 +100,11 @@ def build_selection(existing: pa.Schema, target: pa.Schema) -> list[str]:
 
 
 def convert_expression(text: str, kind: pa.DataType, target_type: pa.DataType, depth: int = 0) -> str:
-    """Return the expression ``text`` of one type as an expression of the type that ``evolution.as_text`` gave it."""
+    """Return an SQL expression that converts the expression ``text`` from the type ``kind`` to ``target_type``.
+
+    ``target_type`` must be a type to which ``evolution.as_text`` unites ``kind``. ``depth`` is the number of enclosing
+    lambda expressions.
+    """
     if kind == target_type:
         return text
     if target_type == pa.string():
@@ -113,14 +121,17 @@ def convert_expression(text: str, kind: pa.DataType, target_type: pa.DataType, d
     return f"CAST({text} AS {format_spark_type(target_type)})"
 
 
-# By itself Spark writes milliseconds, in the zone of the session.
+# Without these options Spark writes times with milliseconds, in the time zone of the session.
 _TIME: Final = "yyyy-MM-dd\\'T\\'HH:mm:ss[.SSSSSS]"
 JSON_TIMES: Final = f"map('timestampFormat', '{_TIME}[XXX]', 'timestampNTZFormat', '{_TIME}', 'timeZone', 'UTC')"
 _FIRST_DAY: Final = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 
 
 def _as_text(text: str, kind: pa.DataType) -> str:
-    """Return the expression ``text`` as text: values with members as JSON, times with microseconds and a zone."""
+    """Return an SQL expression that converts the expression ``text`` of type ``kind`` to text.
+
+    Structs, lists and maps become JSON, and timestamps have microseconds and ``Z``.
+    """
     if pa.types.is_struct(kind) or pa.types.is_list(kind) or pa.types.is_map(kind):
         return f"to_json({text}, {JSON_TIMES})"
     if pa.types.is_timestamp(kind) and kind.tz is not None:
@@ -149,7 +160,7 @@ def _build_null(kind: pa.DataType) -> str:
 
 @dataclass(frozen=True)
 class LandedTables:
-    """The tables of an output folder, in one format."""
+    """The landed tables of an output folder. All have the same ``table_format``."""
 
     output: Place
     table_format: TableFormat
@@ -165,22 +176,28 @@ class LandedTables:
 
     @cached_property
     def tables(self) -> Tables:
-        """The tables as they are now."""
+        """The tables in their format, opened at first use."""
         return open_tables(self.output, self.table_format)
 
     def choose_tables(self, definitions: Sequence[str]) -> dict[str, TableName]:
-        """Return the first table of each definition. Raises ``PipelineError`` for a definition without one."""
+        """Return the first table of each of ``definitions`` (xids), or of all if none are given, by xid.
+
+        Raises ``PipelineError`` for a definition without a table.
+        """
         existing = {find_definition(table): table for table in self._list_tables()}
         for xid in definitions:
             if xid not in existing:
                 raise PipelineError(f"{self.output} has no table of {xid}; there are: {', '.join(existing) or 'none'}")
         if definitions:
             return {xid: existing[xid] for xid in definitions}
-        # A batch that is being committed, or died, may have made the folder and no table yet.
+        # A batch whose commit is under way or was interrupted may have created a folder without a table.
         return {xid: table for xid, table in existing.items() if self.tables.find_versions(table)}
 
     def _list_tables(self) -> list[TableName]:
-        """Return the first tables of all definitions with a folder. The journal would have to be read whole."""
+        """Return the first tables of all definitions with a folder.
+
+        Listing folders is faster than reading the journal.
+        """
         groups = self.output / TABLES
         with store_errors(self.output):
             names = groups.list_folders()
@@ -193,7 +210,10 @@ class LandedTables:
         return sorted(first_tables - {DEAD_LETTERS})
 
     def read_parts(self, table: TableName) -> dict[TableName, pa.Schema]:
-        """Return the tables of a definition with their columns, oldest first."""
+        """Return all tables of the definition whose first table is ``table``, with their columns, oldest first.
+
+        Raises ``PipelineError`` if there are none.
+        """
         parts = {
             version: select_readable(self.tables.read_columns(version)) for version in self.tables.find_versions(table)
         }
@@ -202,13 +222,13 @@ class LandedTables:
         return parts
 
     def read_columns(self, table: TableName) -> pa.Schema:
-        """Return the columns that the tables of a definition have together."""
+        """Return the united columns of all tables of the definition whose first table is ``table``."""
         return unite_columns(self.read_parts(table).values())
 
     def read_small(self, table: TableName, *, max_bytes: int, max_files: int) -> Iterator[pa.RecordBatch] | None:
-        """Return all rows of a definition for a reader without Spark.
+        """Return all rows of the definition whose first table is ``table``, read without Spark.
 
-        None if the definition has several tables, which Spark makes one, or larger ones than these limits.
+        None if the definition has several tables, which only Spark can unite, or if the table exceeds the limits.
         """
         parts = self.read_parts(table)
         if len(parts) > 1:
@@ -226,7 +246,7 @@ class LandedTables:
     def read_frame(self, session: SparkSession, table: TableName, names: Sequence[str] | None = None) -> DataFrame:
         """Return all rows of the definition whose first table is ``table``, with all columns or those in ``names``.
 
-        Raises ``PipelineError``.
+        Raises ``PipelineError`` for an unknown column, and if a table cannot be read.
         """
         parts = self.read_parts(table)
         all_columns = unite_columns(parts.values())
@@ -234,24 +254,24 @@ class LandedTables:
         frames = []
         for version, columns in parts.items():
             try:
-                # By all columns, since it takes those of other members to tell which member one is of.
+                # All columns are matched, because the member of a column can depend on the other columns.
                 matches = match_columns(all_columns, columns)
                 values = dict(zip(all_columns.names, build_selection(columns, all_columns), strict=True)) | {
                     DAY: quote_name(DAY)
                 }
-                # with the instant, which is the day of rows whose folder is none of a day
+                # ``LANDED_AT`` is read as well: it gives the day of rows in files outside of folders by day.
                 read = {LANDED_AT, *(matches[name].name for name in selected if name in matches)}
                 rows = self._read_rows(session, version, pa.schema([field for field in columns if field.name in read]))
-                # Spark before 4.1 has no safe way to write every name behind AS: the columns are named afterwards.
+                # Spark before 4.1 has no safe way to write every name after AS, so the columns are named afterwards.
                 frames.append(rows.selectExpr(*(values[name] for name in selected)).toDF(*selected))
             except PySparkException as error:
                 raise PipelineError(f"table {version} cannot be read: {error}") from error
         return unite_frames(frames)
 
     def _read_rows(self, session: SparkSession, table: TableName, columns: pa.Schema) -> DataFrame:
-        """Return the rows of one table and their ``DAY``, read by Spark, or by its workers' Python.
+        """Return the rows of one table with ``columns`` and their ``DAY``, read by Spark or by Python in its workers.
 
-        With a schema Spark opens no footers to find one, and columns that older files lack are null instead of missing.
+        With a schema, Spark does not open footers to infer one, and columns that older files lack are null.
         """
         paths, names, day = self.tables.find_paths(table), format_ddl(columns), f"{DAY_OF_INSTANT} AS {quote_name(DAY)}"
         if not paths:
@@ -264,11 +284,11 @@ class LandedTables:
         return session.read.schema(f"{names}, {quote_name(DAY)} DATE").option("basePath", base).parquet(*paths)
 
     def _read_rows_by_workers(self, session: SparkSession, table: TableName, columns: pa.Schema) -> DataFrame:
-        """Return the rows of a table as the workers' Python reads them. No filter of Spark reaches these frames.
+        """Return the rows of a table, read by Python in Spark's workers. Spark cannot push filters into such a read.
 
-        So each day has a frame of its own, with the day as a literal: Spark sees by itself that one has no row which a
-        filter wants, and drops it from the plan. To plan a frame takes it tens of milliseconds; if there would be too
-        many, each has some consecutive days.
+        Therefore each day has its own frame, with the day as a literal. Spark then drops the frames of days that a
+        filter excludes. Planning a frame takes Spark tens of milliseconds. If there are many days, a frame has several
+        consecutive days.
         """
         days: dict[date | None, list[Place]] = defaultdict(list)
         by_day = self.tables.is_by_day(table)
@@ -285,7 +305,10 @@ class LandedTables:
         return unite_frames(frames)
 
     def build_view(self, table: TableName, catalog: str) -> str:
-        """Return a statement of Spark's SQL that makes a view of the same rows."""
+        """Return the Spark SQL statement for a view of all rows of the definition whose first table is ``table``.
+
+        ``catalog`` is Spark's name for the Iceberg catalog, empty for the default.
+        """
         parts = self.read_parts(table)
         all_columns = unite_columns(parts.values())
         queries = []
@@ -303,7 +326,10 @@ class LandedTables:
 def read_files(
     places: Sequence[Place], columns: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The function for ``mapInArrow``: numbers of files in, their rows out, with these columns and no others read."""
+    """Yield the rows of files with ``columns``. A function for Spark's ``mapInArrow``.
+
+    ``batches`` contain indices of ``places``, the files. Other columns are not read.
+    """
     for batch in batches:
         for number in batch.column(0).to_pylist():
             for _, rows in read_rows(places[number], "the table file", columns.names):
@@ -311,7 +337,10 @@ def read_files(
 
 
 def _select_names(names: Sequence[str] | None, existing: Sequence[str], table: TableName) -> list[str]:
-    """Return the columns to show: all, or those of ``names`` in any case. Raises ``PipelineError``."""
+    """Return the columns to read: all ``existing``, or those in ``names``, whose case is ignored.
+
+    Raises ``PipelineError`` for an unknown name.
+    """
     if names is None:
         return list(existing)
     names_by_lower = {name.lower(): name for name in existing}
@@ -322,7 +351,10 @@ def _select_names(names: Sequence[str] | None, existing: Sequence[str], table: T
 
 
 def _group_days(days: Iterable[date | None]) -> list[Sequence[date | None]]:
-    """Return the days of each frame: one day, or several that follow each other. Files without a day are apart."""
+    """Return groups of consecutive ``days``, at most ``_FRAMES``, one for each frame.
+
+    Files without a day have their own.
+    """
     dated = sorted(day for day in days if day is not None)
     size = -(-len(dated) // _FRAMES) or 1
     parts: list[Sequence[date | None]] = [dated[at : at + size] for at in range(0, len(dated), size)]
@@ -330,7 +362,10 @@ def _group_days(days: Iterable[date | None]) -> list[Sequence[date | None]]:
 
 
 def _build_day_expression(days: Sequence[date | None]) -> str:
-    """Return the day of a row that landed on one of ``days``, as SQL that lets Spark exclude other days."""
+    """Return an SQL expression for the day of a row that landed on one of ``days``.
+
+    Spark can exclude other days by it.
+    """
     if None in days:
         return DAY_OF_INSTANT
     if len(days) == 1:
@@ -340,7 +375,7 @@ def _build_day_expression(days: Sequence[date | None]) -> str:
 
 
 def _parse_day(path: str) -> date | None:
-    """Return the day that the folder of a file stands for; None if it stands for no day."""
+    """Return the day of the folder that contains the file at ``path``; None if the folder is not for a day."""
     _, separator, tail = path.rpartition(f"/{DAY}=")
     with suppress(ValueError):
         return date.fromisoformat(tail.partition("/")[0]) if separator else None
@@ -348,7 +383,7 @@ def _parse_day(path: str) -> date | None:
 
 
 def _find_base(paths: Sequence[str]) -> str:
-    """Return the folder that has all of ``paths`` in folders of days below it; empty without such a folder."""
+    """Return the folder whose subfolders for days contain all of ``paths``; empty if there is no such folder."""
     if len(paths) == 1 and not paths[0].endswith(_SUFFIX):
         return paths[0]
     bases = {path.rpartition(f"/{DAY}=")[0] for path in paths}
@@ -356,32 +391,33 @@ def _find_base(paths: Sequence[str]) -> str:
 
 
 def unite_columns(parts: Iterable[pa.Schema]) -> pa.Schema:
-    """Return the columns that tables with these columns have together."""
+    """Return the united columns of several tables of a definition, oldest first in ``parts``."""
     return reduce(unite, parts)
 
 
 def view_name(table: TableName) -> str:
-    """A name that Spark's own catalog takes: letters, digits and underscores."""
+    """Return the name of the view for a table. Spark's own catalog accepts only letters, digits and underscores."""
     return re.sub(r"\W", "_", f"{table.group}__{table.first.message}", flags=re.ASCII).lower()
 
 
 def read(session: SparkSession, output: Where, definition: str, *, columns: Sequence[str] | None = None) -> DataFrame:
-    """Return all landed messages of a definition (an xid) in ``output``, over all of its tables.
+    """Return all landed messages of ``definition`` (an xid) in ``output``, from all of its tables.
 
-    Columns on which tables disagree are text; one that a table lacks is null there. ``landed_on`` is the day in UTC by
-    which tables are divided: filters on it skip the files of other days. ``columns`` selects columns; in a store that
-    Spark has no connector for, others are not read. Raises ``PipelineError``.
+    Columns whose types differ between tables are text. A column that a table lacks is null there. ``landed_on`` is the
+    UTC day of landing: filters on it skip the files of other days. ``columns`` selects columns. Use it especially in a
+    store for which Spark has no connector, where the other columns are then not read. Raises ``PipelineError`` if the
+    definition has no table, a column is unknown or a table cannot be read.
     """
     landed = LandedTables.of(output)
     return landed.read_frame(session, landed.choose_tables([definition])[definition], columns)
 
 
 def views(output: Where, definitions: Sequence[str] = (), catalog: str = "") -> list[JSONObject]:
-    """Return the SQL of views over all tables of each definition.
+    """Return for each of ``definitions`` (xids), or for all, the SQL of a view over all of its tables.
 
-    Each has ``definition``, ``view``, ``tables`` and ``sql``; ``catalog`` is what Spark calls that of Iceberg tables,
-    if that is not the name which pyiceberg has for it. Rows have ``landed_on`` as those of ``read`` do. Raises
-    ``PipelineError``.
+    Each object has ``definition``, ``view``, ``tables`` and ``sql``. ``catalog`` is Spark's name for the Iceberg
+    catalog if it differs from the name in pyiceberg. Rows have ``landed_on``, as those of ``read``. Raises
+    ``PipelineError`` if a definition has no table.
     """
     landed = LandedTables.of(output)
     return [

@@ -1,8 +1,8 @@
-"""Names and texts in statements of Spark SQL.
+"""Quote names and texts for statements of Spark SQL.
 
-Spark replaces ``${env:NAME}``, ``${system:NAME}`` and ``${name}`` everywhere in a statement, in texts and quoted names
-too, by a variable of the process that runs it (``spark.sql.variable.substitute``, on by default). A name or text that
-comes from a definition must therefore never contain ``${`` in a statement.
+Spark replaces ``${env:NAME}``, ``${system:NAME}`` and ``${name}`` everywhere in a statement, including string literals
+and quoted names, by variables of its process (``spark.sql.variable.substitute``, on by default). Names and texts from
+definitions must therefore never appear with ``${`` in a statement.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Final
 
 from signalbook.pipeline.tables.table_names import quote_name
 
-# Spark substitutes the first. Shells of Spark before 4.0 end a statement at the second, even in a quoted name, and read
-# the lines of the third one by one.
+# ``${`` begins a variable that Spark substitutes. Shells of Spark before 4.0 end a statement at ``;`` even in a quoted
+# name, and split it at control characters such as line feeds.
 _UNSAFE_IN_QUOTED_NAME: Final = re.compile(r"\$\{|;|[\x00-\x1f\x7f]")
 _BMP_END: Final = 0xFFFF
 
 
 def quote_identifier(name: str) -> str:
-    """Return a column or member name as an identifier.
+    """Return the name of a column or member as an identifier.
 
-    Quoted names have no escapes. An unsafe name is written as a text in an ``IDENTIFIER`` clause, which Spark reads in
-    expressions since 3.4 and in definitions of columns since 4.1.
+    Quoted names have no escapes. An unsafe name therefore becomes a string literal in an ``IDENTIFIER`` clause, which
+    Spark accepts in expressions since 3.4 and in column definitions since 4.1.
     """
     if _UNSAFE_IN_QUOTED_NAME.search(name):
         return f"IDENTIFIER({quote_string(quote_name(name))})"
@@ -30,7 +30,7 @@ def quote_identifier(name: str) -> str:
 
 
 def quote_string(text: str) -> str:
-    """Return a string literal of exactly ``text``, on one line of printable characters."""
+    """Return a string literal whose value is exactly ``text``, written on one line with printable characters."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "$\\{")
     return f"'{''.join(map(_escape_unprintable, escaped))}'"
 

@@ -1,11 +1,12 @@
-"""Which table a message definition lands in: a reversible name that is safe as a folder and as a table.
+"""The names of the tables in which message definitions land: reversible, and safe as names of folders and tables.
 
-Ids of the registry (core R25) come through as they are, but for ``:``, which Hadoop's paths do not take, and a leading
-``_``, which makes Spark ignore a folder. Ids out of a document may be anything; whatever could leave its folder, or
-mean something to a file system, is percent-encoded.
+Ids of the registry (core R25) are used unchanged, except for ``:``, which is invalid in Hadoop's paths, and a leading
+``_``, which makes Spark ignore a folder. Ids from a document may contain anything. Characters that could leave the
+folder, or have a meaning in a file system, are percent-encoded.
 
-A definition whose columns change in a way that no table follows goes on in another: ``order.placed@2`` after
-``order.placed``. An id that ends like that itself has its ``@`` percent-encoded, so that the two never meet.
+If the columns of a definition change so that its table cannot follow, the definition continues in a new table:
+``order.placed@2`` after ``order.placed``. If an id itself ends like that, its ``@`` is percent-encoded, so that names
+never collide.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from signalbook.filenames import file_name
 TABLES: Final = "tables"
 """The folder of tables, below the output folder."""
 CATALOG_FILE: Final = "catalog.json"
-"""What says there which catalog Iceberg tables are in."""
+"""The file in the output folder that records which catalog the Iceberg tables are in."""
 CATALOG_DATABASE: Final = "catalog.db"
-"""Their catalog, where that is in the output folder."""
+"""The database of the Iceberg catalog, if the catalog is in the output folder."""
 
 _MESSAGE_GROUPS: Final = "messagegroups"
 _NUMBERED: Final = re.compile(r"@([1-9]\d{0,8})$", re.ASCII)
@@ -30,7 +31,10 @@ _NUMBERED: Final = re.compile(r"@([1-9]\d{0,8})$", re.ASCII)
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
-    """The table of one definition's messages: ``group`` is folder and namespace, ``message`` the table in it."""
+    """The name of a table for messages of one definition.
+
+    ``group`` is its folder and namespace, ``message`` its name.
+    """
 
     group: str
     message: str
@@ -42,7 +46,7 @@ class TableName:
 
     @property
     def version(self) -> int:
-        """The number of the table among those of its definition, from 1."""
+        """The number of this table among the tables of its definition, from 1."""
         match = _NUMBERED.search(self.message)
         return int(match[1]) if match else 1
 
@@ -52,7 +56,7 @@ class TableName:
         return TableName(self.group, _NUMBERED.sub("", self.message))
 
     def with_version(self, version: int) -> TableName:
-        """Return the table of the same definition with this number."""
+        """Return the table of the same definition with the number ``version``."""
         first = self.first
         return first if version == 1 else TableName(first.group, f"{first.message}@{version}")
 
@@ -64,9 +68,9 @@ DEAD_LETTERS: Final = TableName("signalbook", "dead_letters")
 
 
 def build_table_name(xid: str) -> TableName:
-    """Return the table of the message definition ``xid``, such as ``/messagegroups/shop/messages/order.placed``.
+    """Return the first table of the message definition ``xid``, such as ``/messagegroups/shop/messages/order.placed``.
 
-    Groups of another type (an endpoint has messages too) carry their type in the name, so that no two meet.
+    For groups of another type, such as endpoints, the name contains the type, so that names never collide.
     """
     _, group_type, group, _, message = xid.split("/")
     table = _NUMBERED.sub(r"%40\1", escape(message))
@@ -75,28 +79,28 @@ def build_table_name(xid: str) -> TableName:
 
 
 def find_table_folder(table: TableName, table_format: str) -> str:
-    """Return the folder of a table's files, below the output folder."""
+    """Return the path of the folder with the files of ``table``, below the output folder."""
     if table_format == "iceberg":
         return f"{TABLES}/{table.path}/data"
     if table == DEAD_LETTERS:
         return "dead_letters"
-    # the library of Delta takes percent signs in the paths of tables for escapes
+    # Delta's library interprets percent signs in the paths of tables as escapes.
     return f"{TABLES}/{table.path.replace('%', '$') if table_format == 'delta' else table.path}"
 
 
 def restore_name(folder: str) -> str:
-    """Return the name for which ``find_table_folder`` made the folder of a Delta table."""
+    """Return the group or message of the table whose Delta folder has this name: undo ``find_table_folder``."""
     return folder.replace("$", "%")
 
 
 def find_definition(name: TableName) -> str:
-    """Return the xid for which a table was named; wrong only for names that had to be cut."""
+    """Return the xid of the definition whose table has this name. The xid is wrong only if the name had to be cut."""
     group_type, _, group = unquote(name.group).rpartition("/")
     return f"/{group_type or _MESSAGE_GROUPS}/{group}/messages/{unquote(name.first.message)}"
 
 
 def escape(text: str) -> str:
-    """Return ``text`` as the name of a file or folder that Spark reads: it ignores those that begin with ``_``.
+    """Return ``text`` as a safe name of a file or folder, not with ``.`` or ``_`` first, which Spark would ignore.
 
     ``urllib.parse.unquote`` restores ``text`` unless it was too long.
     """
@@ -104,5 +108,5 @@ def escape(text: str) -> str:
 
 
 def quote_name(name: str) -> str:
-    """Return a name as a quoted identifier."""
+    """Return ``name`` as a quoted identifier of Spark SQL."""
     return f"`{name.replace('`', '``')}`"

@@ -1,4 +1,4 @@
-"""The rules for references, ``allOf``, ``anyOf``, ``oneOf``, ``not`` and ``if``."""
+"""The comparison rules for references, ``allOf``, ``anyOf``, ``oneOf``, ``not`` and ``if``."""
 
 from __future__ import annotations
 
@@ -12,34 +12,38 @@ from signalbook.formats.jsonschema.comparison.terms import Term, resolve_target
 
 
 class Proof(Protocol):
-    """Answers questions about values of which something is known."""
+    """The interface of the prover for the rules: it answers questions about values for which certain literals hold."""
 
     def spend(self, steps: int) -> bool:
-        """Account for work; false once there is none left to be had."""
+        """Count ``steps`` of work. Return False if no steps are left."""
         ...
 
     def compare(self, literals: Literals, term: Term) -> list[Difference]:
-        """Return why not every value for which ``literals`` hold is one of ``term``; empty if each certainly is."""
+        """Return why ``term`` may refuse a value for which ``literals`` hold; empty if it certainly
+        accepts all of them.
+        """
         ...
 
     def compare_part(self, literals: Literals, term: Term) -> list[Difference]:
-        """Do the same for a member, an item or a name of the value at hand."""
+        """Return the result of ``compare`` for a member, an item or a name of the current value."""
         ...
 
     def proves(self, literals: Literals, term: Term) -> bool:
-        """Return True if every such value certainly is one of ``term``."""
+        """Return True if ``term`` certainly accepts every value for which ``literals`` hold."""
         ...
 
     def proves_part(self, literals: Literals, term: Term) -> bool:
-        """Do the same for a member, an item or a name of the value at hand."""
+        """Return the result of ``proves`` for a member, an item or a name of the current value."""
         ...
 
     def is_empty(self, literals: Literals) -> bool:
-        """Return True if there certainly is no such value."""
+        """Return True if certainly no value exists for which ``literals`` hold."""
         ...
 
     def is_same(self, a: Term, b: Term) -> bool:
-        """Return True if two schemas plainly are equal."""
+        """Return True if ``a`` and ``b`` have equal keywords; False may also mean that they are too
+        large to compare.
+        """
         ...
 
     def derive_facts(self, literals: Literals) -> Facts:
@@ -47,12 +51,12 @@ class Proof(Protocol):
         ...
 
 
-# Why not every value of which the facts hold keeps to a keyword of the reader's schema.
+# A rule returns why a keyword of the reader's schema may refuse values for which the facts hold.
 Rule = Callable[[Proof, Facts, Term], list[Difference]]
 
 
 UNIONS: Final = frozenset({"anyOf", "oneOf"})
-# Keywords that ask their schemas about the same value: these divide it into cases themselves.
+# Keywords that apply their schemas to the same value. The comparison with these schemas does the splitting into cases.
 DELEGATING: Final = frozenset({"ref", "dynamicRef", "allOf", "if"})
 _REFUSED_PER_STEP: Final = 128
 _ITEMS_PER_STEP: Final = 32
@@ -77,7 +81,7 @@ def _check_any_of(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 def _check_one_of(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     chosen, differences = _choose_alternative(proof, facts, term, "oneOf")
-    # Unlike ``anyOf`` it is broken by a second alternative that fits, so that each of the others has to be ruled out.
+    # Unlike ``anyOf``, a second matching alternative violates ``oneOf``, so all other alternatives have to be excluded.
     other_items = (item for item in term.keywords["oneOf"] if item is not chosen)
     if not differences and not all(_is_disjoint(proof, facts, item) for item in other_items):
         return [make_undecided(term, "values may match more than one alternative", "oneOf")]
@@ -85,7 +89,7 @@ def _check_one_of(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 
 def _is_disjoint(proof: Proof, facts: Facts, item: Term) -> bool:
-    """Return True if certainly no value is also one of ``item``."""
+    """Return True if certainly no value for which ``facts`` hold satisfies ``item``."""
     if not proof.spend(len(facts.refused) // _REFUSED_PER_STEP):
         return False
     if any(proof.is_same(item, refused) for refused in facts.refused):
@@ -98,17 +102,20 @@ def _is_disjoint(proof: Proof, facts: Facts, item: Term) -> bool:
 
 
 def _choose_alternative(proof: Proof, facts: Facts, term: Term, keyword: str) -> tuple[Term | None, list[Difference]]:
-    """Return the alternative that takes all values, or why there is none."""
+    """Return the alternative that accepts all values and no differences, or None and the reasons
+    why no alternative does.
+    """
     items: tuple[Term, ...] = term.keywords[keyword]
     if not proof.spend(len(items) // _ITEMS_PER_STEP):
         return None, [make_undecided(term, "there are too many alternatives", keyword)]
     counterparts = _list_counterparts(facts, items)
-    # The alternative at the same place first: mostly nothing changed there, and no other need be looked at.
+    # Try the alternative at the same place first: it is usually unchanged, so that no other has to be tried.
     partner = counterparts[0] if counterparts else None
     if partner is not None and proof.proves(facts.literals, partner):
         return partner, []
     for item in items:
-        # Each proof may use up what work is left: better no answer than one that takes minutes.
+        # Each proof may use all remaining steps. Stop here, because an undecided result is better than a wait of
+        # minutes.
         if not proof.spend(0):
             return None, [make_undecided(term, "there are too many alternatives", keyword)]
         if item is not partner and proof.proves(facts.literals, item):
@@ -117,14 +124,14 @@ def _choose_alternative(proof: Proof, facts: Facts, term: Term, keyword: str) ->
 
 
 def _explain_uncovered(proof: Proof, facts: Facts, term: Term, keyword: str) -> list[Difference]:
-    """Return why no alternative accepts all values, by the intended alternative if there is one."""
+    """Return why no alternative accepts all values, explained by the corresponding alternative if there is only one."""
     items: tuple[Term, ...] = term.keywords[keyword]
     near = [item for item in items if not _is_disjoint(proof, facts, item)]
     counterparts = _list_counterparts(facts, items)
     referenced = [item for item in counterparts if resolve_target(item) is not item]
     intended = near if len(near) == 1 else referenced or [item for item in counterparts if item in near]
     if len(intended) == 1:
-        # A reason is true of a value only if no other alternative takes it.
+        # A reason applies to a value only if no other alternative accepts the value.
         other_literals = frozenset((item, False) for item in near if item is not intended[0])
         return _explain_intended(proof, facts.literals | other_literals, term, keyword, intended[0])
     if not near:
@@ -138,7 +145,9 @@ def _explain_intended(proof: Proof, literals: Literals, term: Term, keyword: str
 
 
 def _list_counterparts(facts: Facts, items: tuple[Term, ...]) -> list[Term]:
-    """Return the alternatives that the writer has at the same place, once references are followed."""
+    """Return the reader's alternatives that are at the same path as a schema of the writer, after
+    following references.
+    """
     paths = {term.path for term in facts.terms}
     return [item for item in items if resolve_target(item).path in paths]
 
@@ -164,7 +173,9 @@ def _check_if(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 
 def _find_written_condition(proof: Proof, facts: Facts, condition: Term) -> Term:
-    """Return the writer's own term for a condition, so that it settles which of the writer's branches applies."""
+    """Return the writer's term that equals ``condition``, if any, so that it decides which branch
+    of the writer applies.
+    """
     conditions = (term for options in facts.splits for term, _ in options[0])
     return next((term for term in conditions if proof.is_same(term, condition)), condition)
 

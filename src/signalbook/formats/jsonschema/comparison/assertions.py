@@ -1,4 +1,4 @@
-"""The rules for keywords about types, values, numbers, strings, objects and arrays."""
+"""The comparison rules for keywords that constrain types, values, numbers, strings, objects and arrays."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from signalbook.formats.jsonschema.comparison.terms import (
 from signalbook.formats.patternexamples import MAX_CHARS, make_example
 from signalbook.values import JSON
 
-# Of more steps the rest is left out, as their common multiple may have any number of digits.
+# More steps than this are ignored, because their least common multiple may have any number of digits.
 _MAX_STEPS: Final = 8
-# What making a text for a pattern costs.
+# The proof steps for generating a text from a pattern.
 _EXAMPLE_STEPS: Final = 200
-# A pattern that matches each of these characters, once or repeated, and no character, is likely to match all texts.
+# A pattern that matches each of these characters, once and twice, and the empty text probably matches all texts.
 _SAMPLE_CHARS: Final = "a0 ~\n"
 # Patterns that every string matches.
 _ANY_TEXT: Final = frozenset({"", "^", "$", ".*", "^.*", ".*$", "^[\\s\\S]*$", "(?s).*"})
@@ -58,7 +58,7 @@ def _check_type(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     if len(facts.types) > 1:
         missing = {name for name in missing if not proof.is_empty(facts.literals | {(make_type_term(name), True)})}
     if "number" in facts.types and "integer" in types and "number" not in types and not _has_integers(facts, term):
-        # The writer's numbers may have fractions, unless something else that is known of them rules these out.
+        # The writer's numbers may have fractions, unless another fact about them excludes fractions.
         missing.add("number")
     if not missing:
         return []
@@ -69,7 +69,7 @@ def _check_type(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 
 def _has_integers(facts: Facts, term: Term) -> bool:
-    """Return True if all numbers are integers to the reader's draft."""
+    """Return True if all numbers are integers by the rules of the reader's draft."""
     if term.year == 2013:
         return 2013 in facts.whole
     return facts.has_integers_only
@@ -90,7 +90,7 @@ def _check_const(_: Proof, facts: Facts, term: Term) -> list[Difference]:
 def _check_listed(facts: Facts, term: Term, keyword: str, listed: tuple[JSON, ...]) -> list[Difference]:
     if facts.values is None:
         return [describe_difference("enum_added", term, keyword)]
-    # By identity as JSON has it: to Python 1 and true are equal, to JSON 1 and 1.0 are.
+    # Compare by JSON identity: in Python 1 equals true, in JSON 1 equals 1.0 but not true.
     accepted = index_by_identity(listed)
     if facts.values.keys() <= accepted.keys():
         return []
@@ -102,7 +102,7 @@ def _check_listed(facts: Facts, term: Term, keyword: str, listed: tuple[JSON, ..
 def _make_minimum_rule(keyword: str, *, open: bool = False) -> Rule:
     def rule(_: Proof, facts: Facts, term: Term) -> list[Difference]:
         bound, numbers = term.keywords[keyword], facts.number
-        # Pairs, since of two equal bounds the open one is the stricter, and True sorts behind False.
+        # Compare pairs: of two equal bounds the open bound is stricter, and True sorts after False.
         if numbers.low is not None and (numbers.low, numbers.low_open) >= (bound, open):
             return []
         name = "minimum_added" if numbers.low is None else "minimum_increased"
@@ -124,7 +124,7 @@ def _make_maximum_rule(keyword: str, *, open: bool = False) -> Rule:
 
 def _check_multiple_of(_: Proof, facts: Facts, term: Term) -> list[Difference]:
     multiple = Fraction(str(term.keywords["multipleOf"]))
-    # Validators count in decimals: 0.07 is a multiple of 0.01, whatever the division of floats says.
+    # Validators calculate in decimals: 0.07 is a multiple of 0.01, although floating-point division disagrees.
     step = _find_common_multiple([*facts.steps, *([Decimal(1)] if facts.whole else [])])
     if step is not None and step % multiple == 0:
         return []
@@ -134,7 +134,10 @@ def _check_multiple_of(_: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 
 def _find_common_multiple(steps: Iterable[Decimal]) -> Fraction | None:
-    """Return the least number that is a multiple of all steps: what is a multiple of each is one of that number."""
+    """Return the least common multiple of ``steps``, or None if ``steps`` is empty.
+
+    A value that is a multiple of each step is also a multiple of the result.
+    """
     fractions = [Fraction(step) for step in sorted(steps)[:_MAX_STEPS]]
     if not fractions:
         return None
@@ -147,7 +150,10 @@ _LENGTHS_UNKNOWN: Final = "which lengths the texts of a pattern have is not look
 
 
 def make_minimum_size_rule(keyword: str, rule: str, size: str) -> Rule:
-    """Return a rule for a least size: of a string, an array or an object."""
+    """Return the rule for a ``keyword`` that sets a minimum.
+
+    ``rule`` is the name of its difference. ``size`` is the name of the attribute of ``Facts`` with the writer's bounds.
+    """
 
     def check(_: Proof, facts: Facts, term: Term) -> list[Difference]:
         sizes: Range = getattr(facts, size)
@@ -162,7 +168,11 @@ def make_minimum_size_rule(keyword: str, rule: str, size: str) -> Rule:
 
 
 def make_maximum_size_rule(keyword: str, rule: str, size: str) -> Rule:
-    """Return a rule for a greatest size; ``rule`` is the stem of its name."""
+    """Return the rule for a ``keyword`` that sets a maximum.
+
+    ``rule`` is the name of its difference without the suffix ``_added`` or ``_decreased``. ``size`` is the name of the
+    attribute of ``Facts`` with the writer's bounds.
+    """
 
     def check(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
         sizes: Range = getattr(facts, size)
@@ -197,7 +207,7 @@ def _check_pattern(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 
 def make_text(proof: Proof, pattern: str, low: int = 0, high: int = MAX_CHARS) -> str | None:
-    """Return a text that matches a pattern, if one is quickly made."""
+    """Return a text of ``low`` to ``high`` characters that matches ``pattern``; None if no text can be made quickly."""
     text = make_example(pattern, low, high) if proof.spend(_EXAMPLE_STEPS) else None
     return text if text is not None and matches(pattern, text) else None
 
@@ -224,7 +234,8 @@ SCALARS: Final[dict[str, Rule]] = {
 }
 
 
-# A pattern that a name matches and what it says of the member; without a pattern, what is said of all others.
+# A pattern and the schema of members whose names match it. The pattern None stands for all other names; the schema None
+# means that nothing is known about the members.
 PatternTerm = tuple[str | None, Term | None]
 _MAX_CASES: Final = 64
 _PATTERNS_PER_STEP: Final = 8
@@ -232,7 +243,7 @@ _TOO_MANY: Final = "there are too many members and patterns to compare"
 
 
 def _spend_patterns(proof: Proof, facts: Facts, term: Term) -> bool:
-    """Account for one name held against all patterns; false if that is too much by now."""
+    """Count the work of matching one name with all patterns. Return False if the steps are used up."""
     patterns = sum(len(part.patterns) for part in facts.members) + len(term.keywords.get("patternProperties", ()))
     return proof.spend(patterns // _PATTERNS_PER_STEP)
 
@@ -246,7 +257,7 @@ def _check_properties(proof: Proof, facts: Facts, term: Term) -> list[Difference
             proof.compare_part(facts.describe_member(name), member) if is_possible(proof, facts, name) else []
         )
         if part_differences:
-            # What depends on a member may describe it, too.
+            # Facts that follow from the presence of the member may describe the member further.
             present = facts.literals | {(make_member_term(name), True)}
             if proof.is_empty(present):
                 continue
@@ -265,7 +276,7 @@ def _check_properties(proof: Proof, facts: Facts, term: Term) -> list[Difference
 
 
 def _explain_added(facts: Facts, name: str, member: Term) -> list[Difference]:
-    """Return why a member that the writer does not describe may not be described here."""
+    """Return why the reader may not describe the member ``name``, which the writer does not declare."""
     model = "partially_open" if facts.describe_member(name) else "open"
     return [describe_difference(f"property_added_to_{model}_content_model", member, name=name)]
 
@@ -297,7 +308,7 @@ def _check_additional(proof: Proof, facts: Facts, term: Term) -> list[Difference
 
 def _check_unevaluated(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     differences: list[Difference] = []
-    # What applies in any case costs nothing to find, and mostly that is enough.
+    # First use only schemas that always apply: finding them costs nothing, and they are usually sufficient.
     for applied in (list_always_applied, partial(_list_surely_applied, proof, facts)):
         seen = find_evaluated(term, applied, certain=True)
         described = MemberFacts(dict.fromkeys(seen.names), dict.fromkeys(seen.patterns), None)
@@ -315,12 +326,12 @@ def _check_unevaluated(proof: Proof, facts: Facts, term: Term) -> list[Differenc
 
 
 def _list_surely_applied(proof: Proof, facts: Facts, term: Term) -> Iterator[Term]:
-    """Yield the schemas that surely apply to all values, so that what they look at is evaluated."""
+    """Yield the schemas that certainly apply to all values, so that the members they describe count as evaluated."""
     says = term.keywords
     yield from list_always_applied(term)
     for keyword in ("anyOf", "oneOf"):
         yield from (item for item in says.get(keyword, ()) if proof.proves(facts.literals, item))
-    # Not those of ``dependencies``: in the drafts that have ``unevaluated...`` these look at nothing.
+    # Ignore ``dependencies``: in the drafts that have ``unevaluated...``, this keyword does not evaluate any members.
     yield from (needed for name, needed in says.get("dependentSchemas", {}).items() if name in facts.required)
     if "if" not in says:
         return
@@ -333,7 +344,7 @@ def _list_surely_applied(proof: Proof, facts: Facts, term: Term) -> Iterator[Ter
 def _check_other_members(
     proof: Proof, facts: Facts, term: Term, keyword: str, described: MemberFacts
 ) -> list[Difference]:
-    """Check the demands on all members that are not described."""
+    """Check ``keyword``, the reader's schema for all members that ``described`` does not declare."""
     member: Term = term.keywords[keyword]
     closed = "never" in member.keywords
     differences: list[Difference] = []
@@ -361,7 +372,7 @@ def _find_raw(facts: Facts, name: str) -> object:
 
 
 def is_possible(proof: Proof, facts: Facts, name: str) -> bool:
-    """Return True if a member of that name is possible."""
+    """Return True if an object for which ``facts`` hold may have a member ``name``."""
     return (
         name not in facts.absent
         and facts.has_room_for(name)
@@ -378,9 +389,10 @@ def _is_possible_name(proof: Proof, name: str, rule: Term) -> bool:
 
 
 def _list_unmentioned(proof: Proof, facts: Facts, patterns: Iterable[str], pattern: str) -> Iterator[Literals]:
-    """Yield what may be known of members with unmentioned names, case by case; nothing if there are no such members.
+    """Yield the literals that may hold for members with undeclared names, one set for each case.
 
-    With a ``pattern`` only names that match it count, and never those that match one of ``patterns``.
+    Nothing is yielded if no such members are possible. With a ``pattern``, only names that match it are considered.
+    Names that match one of ``patterns`` are excluded.
     """
     if not facts.has_room_for():
         return
@@ -398,14 +410,19 @@ def _list_unmentioned(proof: Proof, facts: Facts, patterns: Iterable[str], patte
 
 
 def _is_one_name(facts: Facts, case: tuple[PatternTerm, ...]) -> bool:
-    """Return False if a pattern is matched for one schema, but not for another one that has it, too."""
+    """Return False if no name can lead to ``case``.
+
+    A name that matches a pattern in one schema also matches the same pattern in every other schema that has it.
+    """
     matched = {pattern for pattern, _ in case if pattern is not None}
     pairs = zip(facts.members, case, strict=True)
     return all(pattern is not None or matched.isdisjoint(part.patterns) for part, (pattern, _) in pairs)
 
 
 def _has_unmentioned_name(proof: Proof, facts: Facts, pattern: str, literals: Literals) -> bool:
-    """Return True if there surely is a member for which ``literals`` hold, by a name that matches ``pattern``."""
+    """Return True if a member certainly may exist whose name matches ``pattern`` and for which
+    exactly ``literals`` hold.
+    """
     example = make_text(proof, pattern)
     names = [] if example is None else [f"{example}z", f"z{example}", example]
     terms = {resolve_target(term) for term, _ in literals}
@@ -425,7 +442,7 @@ def _list_cases(part: MemberFacts, patterns: frozenset[str], pattern: str) -> li
 
 def _check_required(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     missing = sorted(term.keywords["required"] - facts.required)
-    if missing and facts.count.low == count_members(proof, facts):  # every member that there may be is there
+    if missing and facts.count.low == count_members(proof, facts):  # all possible members are present
         missing = [name for name in missing if name not in _list_named_members(proof, facts)]
     return [
         describe_difference("required_added", term, "required", old=sorted(facts.required), name=name)
@@ -464,18 +481,18 @@ def _check_property_names(proof: Proof, facts: Facts, term: Term) -> list[Differ
 
 
 def _describe_names(facts: Facts) -> Literals:
-    """Return what is known of the names of members."""
+    """Return the literals that hold for the names of members."""
     return frozenset({(make_type_term("string"), True), *((rule, True) for rule in facts.names)})
 
 
 def _list_mentioned_names(proof: Proof, facts: Facts) -> list[str]:
-    """Return the names that descriptions of members or a list of names mention."""
+    """Return the names that schemas of members declare or that a schema of member names lists."""
     listed = (proof.derive_facts(_describe_names(facts)).values if facts.names else None) or {}
     return list(dict.fromkeys([*facts.list_declared(), *listed.values()]))
 
 
 def _list_named_members(proof: Proof, facts: Facts) -> list[str]:
-    """Return the mentioned names of members that there may be."""
+    """Return the mentioned names of members that an object may have."""
     names = _list_mentioned_names(proof, facts)
     return [
         name for name in names if is_possible(proof, facts, name) and not proof.is_empty(facts.describe_member(name))
@@ -483,14 +500,14 @@ def _list_named_members(proof: Proof, facts: Facts) -> list[str]:
 
 
 def count_members(proof: Proof, facts: Facts) -> int | None:
-    """Return the largest number of members that an object may have by their names; None if there is none."""
+    """Return the maximum number of members if the possible names are limited, otherwise None."""
     return (
         None if any(True for _ in _list_unmentioned(proof, facts, (), "")) else len(_list_named_members(proof, facts))
     )
 
 
 def _has_patterns_within(proof: Proof, facts: Facts, name_schema: Term) -> bool:
-    """Return True if a schema allows only names of patterns that are all wanted."""
+    """Return True if the writer allows only names of certain patterns, and ``name_schema`` accepts all these names."""
     for part in facts.members:
         if part.additional is not None and "never" in part.additional.keywords:
             names = [
@@ -558,12 +575,14 @@ def _check_prefix_items(proof: Proof, facts: Facts, term: Term) -> list[Differen
 
 
 def _count_items(proof: Proof, facts: Facts) -> int | None:
-    """Return the largest number of items before one that cannot be; None if all may be."""
+    """Return the number of items before the first impossible item; None if all items are possible."""
     return next((index for index in range(facts.prefix + 1) if proof.is_empty(facts.describe_item(index))), None)
 
 
 def _may_reach(proof: Proof, facts: Facts, index: int) -> bool:
-    """Return False if there surely is no item at ``index``: it, or one before it, cannot be."""
+    """Return False if an item at ``index`` is impossible, because that item or an item before it
+    has no possible value.
+    """
     return not any(proof.is_empty(facts.describe_item(position)) for position in range(min(index, facts.prefix) + 1))
 
 
@@ -581,7 +600,7 @@ def _check_unevaluated_items(proof: Proof, facts: Facts, term: Term) -> list[Dif
 
 
 def _check_other_items(proof: Proof, facts: Facts, term: Term, keyword: str, start: int) -> list[Difference]:
-    """Check the demands on all items from ``start`` on."""
+    """Check ``keyword``, the reader's schema for all items from index ``start`` on."""
     item: Term = term.keywords[keyword]
     end = max(start, facts.prefix)
     if facts.size.high is not None:
@@ -611,7 +630,7 @@ def _check_unique_items(proof: Proof, facts: Facts, term: Term) -> list[Differen
     size = facts.prefix + 2 if facts.size.high is None else min(facts.prefix + 2, facts.size.high)
     if facts.unique or size < 2:
         return []
-    # 1 equals 1.0, but only one of them is an integer in draft-04.
+    # In draft-04, 1 and 1.0 are equal but only 1 is an integer, so contradictory types do not make items unequal.
     has_two_integers = any(term_held.year == 2013 for term_held in facts.terms)
     pairs = combinations([index for index in range(size) if _may_reach(proof, facts, index)], 2)
     if not has_two_integers and all(
@@ -634,7 +653,7 @@ def _check_contains(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 
 def _has_enough(proof: Proof, facts: Facts, term: Term, least: int) -> bool:
-    """Return True if at least ``least`` items certainly match."""
+    """Return True if at least ``least`` items certainly match ``contains``."""
     item_schema: Term = term.keywords["contains"]
     if least == 0:
         return True
@@ -653,7 +672,7 @@ def _has_enough(proof: Proof, facts: Facts, term: Term, least: int) -> bool:
 
 
 def _may_lack(proof: Proof, facts: Facts, item_schema: Term) -> bool:
-    """Return True if each item that an array needs surely may be one that does not match."""
+    """Return True if every item that an array needs may be an item that does not match ``item_schema``."""
     needed = [
         frozenset({(part.keywords["contains"], True)}) for part in facts.contains if part.keywords.get("minContains", 1)
     ]
@@ -662,7 +681,7 @@ def _may_lack(proof: Proof, facts: Facts, item_schema: Term) -> bool:
 
 
 def _has_no_more(proof: Proof, facts: Facts, term: Term, most: int) -> bool:
-    """Return True if certainly no more than ``most`` items match."""
+    """Return True if certainly at most ``most`` items match ``contains``."""
     if facts.size.high is not None and facts.size.high <= most:
         return True
     item_literals = frozenset({(term.keywords["contains"], True)})

@@ -1,4 +1,4 @@
-"""The kinds of differences by their rule, with their messages."""
+"""The kinds of differences between JSON Schemas, by rule, and their messages."""
 
 from __future__ import annotations
 
@@ -73,7 +73,10 @@ MESSAGES: Final[dict[str, str]] = {
 
 
 def describe_difference(rule: str, term: Term, keyword: str = "", *, old: JSON = None, **words: object) -> Difference:
-    """Return a difference at a keyword of the reader's schema; ``words`` complete the message of its rule."""
+    """Return the difference ``rule`` at ``keyword`` of the reader's schema, or at the schema itself if it is empty.
+
+    ``old`` is the writer's value. ``words`` are the other values in the message of the rule.
+    """
     path = term.find_path(keyword) if keyword else term.path
     new = term.read_raw(keyword) if keyword else term.raw
     words_shown = {"old": format_value(old), "new": format_value(new), **words}
@@ -87,18 +90,18 @@ def describe_difference(rule: str, term: Term, keyword: str = "", *, old: JSON =
 
 
 def make_undecided(term: Term, why: str, keyword: str = "") -> Difference:
-    """Return the difference that something cannot be decided, with the reason."""
+    """Return the ``undecided`` difference at ``keyword`` of ``term``, with ``why`` as the reason."""
     return describe_difference("undecided", term, keyword, name=why)
 
 
 def is_definite(differences: Iterable[Difference]) -> bool:
-    """Return True if some difference is more than undecided."""
+    """Return True if ``differences`` has one that is not ``undecided``."""
     return any(difference.rule != "undecided" for difference in differences)
 
 
 def abbreviate(value: JSON) -> JSON:
-    """Return a value small enough to be shown; of a large one, what it is made of."""
-    # Measured without writing it: an enum may have megabytes, of which nobody reads more than a line.
+    """Return ``value`` if it is small enough to display; otherwise the start of it, or a summary of its contents."""
+    # Measure without serializing, because an enum may have megabytes of which only a line is displayed.
     if not isinstance(value, (dict, list, str)) or _measure(value, _MAX_SHOWN_JSON_CHARS) >= 0:
         return value
     if isinstance(value, str):
@@ -109,7 +112,7 @@ def abbreviate(value: JSON) -> JSON:
 
 
 def _measure(value: JSON, chars_left: int) -> int:
-    """Return ``chars_left`` without the length of a written value; negative if the value is longer."""
+    """Return ``chars_left`` minus the approximate length of ``value`` as text; negative if ``value`` is longer."""
     if isinstance(value, (dict, list)):
         for name, item in value.items() if isinstance(value, dict) else (("", item) for item in value):
             chars_left = _measure(item, chars_left - 1 - len(name))
@@ -120,12 +123,12 @@ def _measure(value: JSON, chars_left: int) -> int:
 
 
 def format_value(value: JSON) -> str:
-    """Return a value as text for people."""
+    """Return ``value`` as text for messages; None becomes "anything"."""
     abbreviated = abbreviate(value)
     return "anything" if value is None else abbreviated if abbreviated is not value else dump_json(value).decode()
 
 
 def format_first(values: list[JSON]) -> str:
-    """Return the first few values as text."""
+    """Return the first few of ``values`` as text, with the number of the remaining ones."""
     listed = ", ".join(format_value(value) if value is not None else "null" for value in values[:_MAX_EXAMPLES])
     return listed + (f" and {len(values) - _MAX_EXAMPLES} more" if len(values) > _MAX_EXAMPLES else "")

@@ -1,6 +1,7 @@
-"""The facts about a value for which certain schemas hold and others do not.
+"""The facts about a value that satisfies certain schemas and violates others.
 
-Facts may allow more than the schemas do, never less: what follows from them follows from the schemas.
+Facts may allow more values than the schemas, never fewer. So everything that follows from the facts also follows from
+the schemas.
 """
 
 from __future__ import annotations
@@ -30,23 +31,25 @@ from signalbook.formats.jsonschema.comparison.terms import (
 from signalbook.formats.jsonschema.pattern import find_lengths
 from signalbook.values import JSON, parse_json
 
-# A schema, and whether it holds.
+# A schema, and whether the value satisfies it.
 Literal = tuple[Term, bool]
 Literals = frozenset[Literal]
 
-# Either-or: all literals of one of these sets hold.
+# Alternatives: all literals of at least one of these sets hold.
 Options = tuple[Literals, ...]
 
 _JSON_TYPES: Final = {bool: "boolean", type(None): "null", str: "string", list: "array", dict: "object"}
 
 
-# Beyond it a float no longer says which integer was meant.
+# Above this, a float no longer identifies one integer.
 MAX_EXACT: Final = 2**53
 
 
 @dataclass(slots=True)
 class Range:
-    """Bounds of a number or of a size; ``open`` where the bound itself is excluded."""
+    """The bounds of a number or a size; None means no bound. ``low_open`` and ``high_open`` exclude
+    the bound itself.
+    """
 
     low: Any = None
     low_open: bool = False
@@ -62,7 +65,7 @@ class Range:
             self.high, self.high_open = high, open
 
     def close_to_multiples(self, step: int) -> None:
-        """Move the bounds inward to the nearest multiples that floating point holds exactly."""
+        """Move the bounds inward to the nearest multiples of ``step``, unless they are too large for exact floats."""
         if self.low is not None and abs(self.low) < MAX_EXACT:
             steps = Fraction(self.low) / step
             self.raise_to((math.floor(steps) + 1 if self.low_open else math.ceil(steps)) * step)
@@ -79,14 +82,17 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class MemberFacts:
-    """The statements of one schema about an object's members: by name, by pattern, and about all others."""
+    """The schemas in one object schema for members: by name, by pattern, and ``additional`` for all other members.
+
+    None means that the schema says nothing about these members.
+    """
 
     names: dict[str, Term | None]
     patterns: dict[str, Term | None]
     additional: Term | None
 
     def find_schemas(self, name: str) -> list[Term]:
-        """Return the schemas of a member."""
+        """Return the schemas that apply to the member ``name``."""
         schemas = [self.names[name]] if name in self.names else []
         schemas += [term for pattern, term in self.patterns.items() if matches(pattern, name)]
         if not schemas:
@@ -94,30 +100,34 @@ class MemberFacts:
         return [term for term in schemas if term is not None]
 
     def declares(self, name: str) -> bool:
-        """Return True if a member is mentioned."""
+        """Return True if a name or a pattern covers the member ``name``."""
         return name in self.names or any(matches(pattern, name) for pattern in self.patterns)
 
 
 @dataclass(frozen=True, slots=True)
 class ItemFacts:
-    """The statements of one schema about an array's items: the first ones by position, and all others."""
+    """The schemas in one array schema for items: ``prefix`` for the first items, and ``additional`` for all other
+    items.
+
+    None means that the schema says nothing about these items.
+    """
 
     prefix: tuple[Term | None, ...]
     additional: Term | None
 
     def find_schema(self, index: int) -> Term | None:
-        """Return the schema of an item."""
+        """Return the schema of the item at ``index``, or None if there is none."""
         return self.prefix[index] if index < len(self.prefix) else self.additional
 
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
-    """The facts about a value. ``splits`` are the remaining alternatives.
+    """The facts about a value. ``splits`` are the alternatives that are still undecided.
 
-    ``whole`` has the years of the drafts that ask for an integer: in draft-04, 1.0 is none. Statements about one type
-    do not concern values of other types. ``excluded`` are values that are impossible. ``circular``: validating the
-    value by a schema validates the same value by it again, so nothing follows from the schema. ``work`` is the number
-    of steps that collecting the facts took.
+    ``whole`` has the years of the drafts that require an integer (in draft-04, 1.0 is not an integer). Facts about one
+    JSON type do not concern values of other types. ``excluded`` are impossible values. ``circular`` is True if
+    validating the value by a schema validates the same value by it again, so that nothing follows from the schema.
+    ``work`` is the number of steps that collecting the facts took.
     """
 
     literals: Literals
@@ -147,13 +157,16 @@ class Facts:
     work: int = 0
 
     def describe_member(self, name: str) -> Literals:
-        """Return what is known of the member ``name``, if there is one."""
+        """Return the literals that hold for the member ``name`` if the value has such a member."""
         if name in self.absent:
             return frozenset({(NEVER, True)})
         return frozenset((resolve_target(term), True) for part in self.members for term in part.find_schemas(name))
 
     def has_room_for(self, name: str | None = None) -> bool:
-        """Return True if the member ``name``, or one that nobody mentions, may be there beside the required ones."""
+        """Return True if the maximum number of members allows the member ``name`` in addition to the required members.
+
+        Without ``name``, this concerns a member that no schema mentions.
+        """
         return self.count.high is None or len(self.required) + (name not in self.required) <= self.count.high
 
     def declares(self, name: str) -> bool:
@@ -161,23 +174,25 @@ class Facts:
         return any(part.declares(name) for part in self.members)
 
     def list_declared(self) -> list[str]:
-        """Return all mentioned names, in order."""
+        """Return all names that schemas declare or require, in order."""
         return list(dict.fromkeys([*(name for part in self.members for name in part.names), *sorted(self.required)]))
 
     def describe_item(self, index: int) -> Literals:
-        """Return what is known of the item at ``index``, if there is one."""
+        """Return the literals that hold for the item at ``index`` if the value has such an item."""
         return frozenset(
             (resolve_target(term), True) for part in self.items if (term := part.find_schema(index)) is not None
         )
 
     @property
     def has_integers_only(self) -> bool:
-        """True if no number has a fraction; in draft-04, it may still be no integer, as 1.0 is."""
+        """True if all numbers have an integral value. In draft-04 they may still not be integers,
+        because 1.0 is not.
+        """
         return bool(self.whole) or any(step == step.to_integral_value() for step in self.steps)
 
     @property
     def prefix(self) -> int:
-        """The position from which on the same is known of all items."""
+        """The index from which on the same literals hold for all items."""
         return max((len(part.prefix) for part in self.items), default=0)
 
 
@@ -186,13 +201,15 @@ NEVER: Final = make_term({"never": True}, 0, raw=False)
 
 @lru_cache(maxsize=4096)
 def make_member_term(name: str) -> Term:
-    """Return the term that a value is an object with the member ``name``. Its negation includes other types."""
+    """Return the term that a value is an object with the member ``name``. Its negation also holds
+    for other JSON types.
+    """
     return make_term({"has": name}, 0)
 
 
 @lru_cache(maxsize=8)
 def make_type_term(name: str) -> Term:
-    """Return the term that a value is of a JSON type."""
+    """Return the term that a value is of the JSON type ``name``."""
     return make_term({"type": frozenset({name})}, 0, raw={"type": name})
 
 
@@ -203,19 +220,19 @@ def json_type(value: JSON) -> str:
 
 @lru_cache(maxsize=4096)
 def make_tag_term(name: str, value: Identity) -> Term:
-    """Return the term that the member ``name``, if there is one, has the value with this identity."""
+    """Return the term that the member ``name``, if present, equals the value with the identity ``value``."""
     member = make_term({"const": parse_json(value) if isinstance(value, bytes) else value}, 0)
     return make_term({"properties": {name: member}}, 0)
 
 
-# The types that have few values, with these.
+# The types with few values, and these values.
 SMALL_TYPES: Final[dict[str, tuple[JSON, ...]]] = {"null": (None,), "boolean": (False, True)}
 _MEMBERS: Final = frozenset({"properties", "patternProperties", "additionalProperties"})
-# Of more alternatives it is not remembered that they exclude each other: that takes their number squared.
+# For more alternatives, ignore that only one may hold: the literals for that grow with the square of their number.
 _MAX_EXCLUSIVE: Final = 500
-# Why each of more refused schemas does not hold is not gone into.
+# If more schemas than this do not hold, the reasons why each does not hold are not explored.
 _MAX_DOUBTS: Final = 8
-# The type each keyword speaks of: where it does not hold, the value is of that type.
+# The type that each keyword constrains: if the keyword does not hold, the value is of that type.
 TYPE_BY_KEYWORD: Final = {
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "number"),
     **dict.fromkeys(("minLength", "maxLength", "pattern", "content"), "string"),
@@ -228,16 +245,16 @@ TYPE_BY_KEYWORD: Final = {
 
 
 def gather_facts(literals: Literals) -> Facts:
-    """Return the facts that follow from literals."""
+    """Return the facts that follow from ``literals``."""
     return _Gatherer(literals).run()
 
 
 class _Gatherer:
-    """Takes literals apart until nothing new follows."""
+    """Derives facts by splitting literals into their parts until nothing new follows."""
 
     def __init__(self, literals: Literals) -> None:
         self.facts = Facts(literals=literals)
-        # Sorted, so that the same schemas always give the same differences, whatever order a set has.
+        # Sorted, because sets have no order and the same schemas must always give the same differences.
         self.waiting: list[Literal] = sorted(literals, key=lambda literal: (literal[0].path, not literal[1]))
         self.choices: list[Options] = []
         self.doubts: list[Options] = []
@@ -258,7 +275,7 @@ class _Gatherer:
         if term in terms:
             return
         terms[term] = None
-        # It holds and does not hold: there is no such value.
+        # A term that holds and does not hold is a contradiction, so no value exists.
         if term in (self.facts.refused if holds else self.facts.terms):
             self.facts.types.clear()
         if term.circular:
@@ -275,7 +292,7 @@ class _Gatherer:
         _add_structure(self.facts, term)
 
     def _deny(self, term: Term) -> None:
-        """Add what follows from a schema that does not hold: one of its parts does not."""
+        """Add the facts that follow if ``term`` does not hold: at least one of its keywords does not hold."""
         parts = term.split()
         if not term.keywords:
             self.facts.types.clear()
@@ -291,10 +308,11 @@ class _Gatherer:
             self.doubts += _DOUBTS[keyword](term, value) if keyword in _DOUBTS else ()
 
     def _settle_choices(self) -> None:
-        """Settle each either-or by what is known already, or keep it."""
+        """Decide the alternatives that the known facts settle, and keep the others as ``splits``."""
         facts = self.facts
         held = {*((term, True) for term in facts.terms), *((term, False) for term in facts.refused)}
-        # What contradicts what is known rules an option out; what is left alone follows, and may settle others.
+        # A known literal rules out each option that contradicts it. If one option is left, its literals hold and may
+        # decide other alternatives.
         contradictions = {(term, not holds) for term, holds in held} | {
             (make_member_term(name), True) for name in facts.absent
         }
@@ -317,7 +335,7 @@ class _Gatherer:
 
 
 def _add_structure(facts: Facts, term: Term) -> None:
-    """Add a schema's statements about items and members."""
+    """Add the schemas of items and members in ``term`` to ``facts``."""
     says = term.keywords
     if "items" in says or "prefixItems" in says:
         facts.items.append(ItemFacts(says.get("prefixItems", ()), says.get("items")))
@@ -327,7 +345,7 @@ def _add_structure(facts: Facts, term: Term) -> None:
 
 
 def _add_unevaluated(facts: Facts, term: Term) -> None:
-    """Add what a schema says of members and items that nothing else looks at, once it is known what does not hold."""
+    """Add the schemas for unevaluated members and items of ``term``. This needs to know which schemas do not hold."""
     seen = find_evaluated(term, partial(_list_possibly_applied, facts), certain=False)
     if "unevaluatedProperties" in term.keywords and not seen.all_members:
         names, patterns = dict.fromkeys(sorted(seen.names)), dict.fromkeys(sorted(seen.patterns))
@@ -337,7 +355,7 @@ def _add_unevaluated(facts: Facts, term: Term) -> None:
 
 
 def _list_possibly_applied(facts: Facts, term: Term) -> Iterator[Term]:
-    """Yield the schemas that may apply to the value: what does not hold has looked at nothing."""
+    """Yield the schemas that may apply to the value; a schema that does not hold evaluates no members."""
     says, always = term.keywords, {*list_always_applied(term)}
     idle: set[Term] = set()
     for keyword in ("dependentSchemas", "dependencies"):
@@ -353,7 +371,7 @@ def _list_possibly_applied(facts: Facts, term: Term) -> Iterator[Term]:
 
 
 def _combine(facts: Facts) -> None:
-    """Combine the facts."""
+    """Derive facts that follow from several facts together."""
     facts.count.raise_to(len(facts.required))
     for part in facts.items:
         never = [
@@ -364,7 +382,7 @@ def _combine(facts: Facts) -> None:
     for members in facts.members:
         if members.additional is not None and "never" in members.additional.keywords and not members.patterns:
             facts.count.lower_to(sum(term is None or "never" not in term.keywords for term in members.names.values()))
-    # No object can be like that; the value may still be of another type.
+    # No object can satisfy this; the value may still be of another type.
     if facts.required & facts.absent or facts.count.empty:
         facts.types.discard("object")
     if facts.has_integers_only:
@@ -375,7 +393,7 @@ def _combine(facts: Facts) -> None:
             facts.types.discard(name)
     _list_values(facts)
     if facts.values is not None:
-        # Only as often as needed: there may be very many.
+        # Filter only if needed, because there may be very many values.
         if facts.excluded or not _find_types(facts.values) <= facts.types:
             allowed = {key: value for key, value in facts.values.items() if json_type(value) in facts.types}
             facts.values = {key: value for key, value in allowed.items() if key not in facts.excluded}
@@ -385,7 +403,7 @@ def _combine(facts: Facts) -> None:
 
 
 def _list_values(facts: Facts) -> None:
-    """List the values if there are few: of small types, and what is empty where nothing longer is possible."""
+    """List the possible values if they are few: null, booleans, and the empty value if the maximum size is 0."""
     sized: list[tuple[str, Range, JSON]] = [
         ("string", facts.length, ""), ("array", facts.size, []), ("object", facts.count, {}),
     ]  # fmt: skip

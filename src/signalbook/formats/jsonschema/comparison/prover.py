@@ -1,11 +1,11 @@
-"""Shows that all values of one schema are values of another, or says why that could not be shown.
+"""Prove that all values of one schema are values of another, or explain why that could not be proven.
 
-The assumptions about a value are a set of literals: schemas that hold and schemas that do not. To show that a schema
-holds of every such value, each of its keywords is compared with the facts that follow; where that fails, the values are
-divided into cases. Nothing is ever guessed: what cannot be shown is a difference.
+The assumptions about a value are a set of literals: schemas that hold and schemas that do not. To prove that a schema
+holds for every such value, each of its keywords is compared with the facts that follow from the literals. If that
+fails, the values are divided into cases. Nothing is guessed: what cannot be proven is a difference.
 
-Schemas may contain themselves. A question that is being answered may be taken for answered when it comes up again about
-a part of the value, since values are finite (induction over their size), but not about the value itself.
+Schemas may contain themselves. While a question is being answered, it may be assumed to be true for a part of the
+value, because values are finite (induction over their size), but not for the value itself.
 """
 
 from __future__ import annotations
@@ -47,35 +47,36 @@ from signalbook.formats.jsonschema.comparison.witnesses import COUNT_KEYWORDS, f
 from signalbook.formats.jsonschema.document import DIALECTS, JsonSchemaDocument, compile_validator, make_uri
 from signalbook.values import JSON, dump_json, parse_json
 
-# Questions asked, and how deep they may lead.
+# The maximum number of questions, and of questions that are open at the same time.
 MAX_STEPS: Final = 40_000
 MAX_DEPTH: Final = 48
-# What a step is to the work of the request.
+# The units of a request's work limit for each step.
 _WORK_PER_STEP: Final = 20
-# Looks at the writer's terms that count as one step.
+# The number of comparisons with the writer's terms for each step.
 _LOOKS_PER_STEP: Final = 10
 _MAX_STEPS_FOR_EMPTY: Final = 200
 _MAX_CASES: Final = 4
 _MAX_SPLITS: Final = 8
-# Of so many cases no more than one is left: the values were divided well.
+# If less than this fraction (1/n) of the cases remains unsolved, the split is good enough to stop searching.
 _GOOD_SPLIT: Final = 4
 _MAX_REFUSED: Final = 12
 _NO_END: Final = 1 << 30
 RULES: Final[dict[str, Rule]] = {**SCALARS, **ARRAYS, **OBJECTS, **COMBINED}
 Question = tuple[Literals, Term]
-# A member tells alternatives apart only with few values: each of them is a case.
+# The maximum number of values of a member that distinguishes alternatives: each value becomes a case.
 _MAX_VALUES: Final = 32
 _MAX_LISTED_VALUES: Final = 5_000
-# Comparisons of listed values with listed values for one question; the validators make all of them.
+# The maximum number of comparisons between listed values for one question; the validators make all of them.
 _MAX_TRIALS: Final = 1_000_000
-# Keywords that mean the same in all drafts, once they are terms.
+# Keywords that mean the same in all drafts after they were converted to terms.
 _INDEPENDENT: Final = frozenset({*SCALARS} - {"never", "type", "enum", "const", "content"})
 
 
 def list_more_splits(proof: Proof, facts: Facts, term: Term, keyword: str) -> list[Options]:
-    """Split values by JSON type, and by each member that distinguishes the reader's alternatives.
+    """Return further ways to split the values: by JSON type, and by members that distinguish the reader's alternatives.
 
-    What alternatives of the writer look at depends on which of them hold: several may.
+    For ``unevaluated...`` keywords, split by the writer's alternatives instead, because the members that are evaluated
+    depend on which alternatives hold.
     """
     if keyword in UNEVALUATED:
         closed = (other for other in facts.terms if UNEVALUATED & other.keywords.keys())
@@ -92,7 +93,7 @@ def list_more_splits(proof: Proof, facts: Facts, term: Term, keyword: str) -> li
 
 
 def _list_tags(items: tuple[Term, ...]) -> list[str]:
-    """Return the members that have listed values in some alternative."""
+    """Return the names of members for which some alternative lists the values."""
     names: dict[str, None] = {}
     for item in items:
         for name, member in resolve_target(item).keywords.get("properties", {}).items():
@@ -115,7 +116,9 @@ def is_accepted(facts: Facts, term: Term) -> bool:
 
 
 def check_listed_values(facts: Facts, term: Term, keyword: str) -> list[Difference] | None:
-    """Return what one keyword alone refuses of the listed values; ``None`` if it cannot be evaluated alone."""
+    """Return the listed values that ``keyword`` alone refuses, as a difference; None if it cannot
+    be evaluated alone.
+    """
     if keyword in _INDEPENDENT:
         check = _compile_keyword(keyword, dump_json(term.keywords[keyword]))
         refused = [value for value in (facts.values or {}).values() if not regexes.is_valid(check, value)]
@@ -130,7 +133,7 @@ def check_listed_values(facts: Facts, term: Term, keyword: str) -> list[Differen
         return None
     if is_union:
         return [describe_difference("alternative_removed", term, keyword, old=refused_all[0])]
-    # The keyword's own rule knows less of the values than the validator, which does not say what they break.
+    # The keyword's own rule knows less about the values than the validator, but the validator gives no reason.
     return [describe_difference("enum_narrowed", term, old=refused_all, values=format_first(refused_all))]
 
 
@@ -140,7 +143,9 @@ def _compile_keyword(keyword: str, value: bytes) -> jsonschema_rs.Validator:
 
 
 def _find_refused(facts: Facts, term: Term) -> list[JSON] | None:
-    """Return the listed values that the reader refuses; ``None`` if it cannot be asked."""
+    """Return the listed values that the reader refuses; None if the validator cannot be used or
+    needs too many steps.
+    """
     values = facts.values or {}
     trials = term.listed_count + sum(literal_term.listed_count for literal_term, _ in facts.literals)
     if len(values) > _MAX_LISTED_VALUES or len(values) * trials > _MAX_TRIALS or term.accepts is None:
@@ -153,7 +158,7 @@ def _find_refused(facts: Facts, term: Term) -> list[JSON] | None:
 
 
 def _none_is_written(facts: Facts) -> bool:
-    """Return True if what is known refuses each of the listed values."""
+    """Return True if the writer's schemas certainly refuse each of the listed values."""
     values = facts.values or {}
     trials = sum(literal_term.listed_count for literal_term, _ in facts.literals)
     if (
@@ -169,7 +174,7 @@ def _none_is_written(facts: Facts) -> bool:
 
 
 def _passes(facts: Facts, term: Term, value: JSON) -> bool:
-    """Return True if the reader accepts a value or the writer does not, as far as their schemas can tell."""
+    """Return True if the reader accepts ``value`` or the writer refuses it, as far as their validators can decide."""
     assert term.accepts is not None
     if any(
         literal_term.accepts is not None and literal_term.accepts(value) != holds
@@ -180,7 +185,7 @@ def _passes(facts: Facts, term: Term, value: JSON) -> bool:
 
 
 def _list_spellings(value: JSON) -> list[JSON]:
-    """Return the spellings of a value: 1 may be written as 1.0, which is not an integer to draft-04."""
+    """Return the spellings of ``value``: 1 may be written as 1.0, which is not an integer in draft-04."""
     return [_spell(value, int), _spell(value, float)] if _is_numeric(value) else [value]
 
 
@@ -198,19 +203,20 @@ def _spell(value: JSON, number_type: type[int] | type[float]) -> JSON:
 
 
 class Prover:
-    """Answers questions, remembering what it found. Once ``MAX_STEPS`` are spent every answer is: undecided."""
+    """Answers questions and caches the answers. After ``MAX_STEPS`` steps every new answer is ``undecided``."""
 
     def __init__(self, steps: int = MAX_STEPS) -> None:
         self.steps = steps
         self.is_same = Sameness()
         self.trial = 0
         self.level = 0
-        # Questions being answered, with the level they were asked at and their place among all that are open.
+        # The questions that are being answered, with the level at which they were asked and their index among these.
         self.open: dict[Question, tuple[int, int]] = {}
-        # The same of values that may be impossible.
+        # The same for sets of literals that are being checked for a contradiction.
         self.open_empty: dict[Literals, tuple[int, int]] = {}
         self.proven: set[Question] = set()
-        # Proven as long as an open question turns out well: the level, and the place of the first such question.
+        # Questions that are proven if an open question is proven: the level, and the index of the first such open
+        # question.
         self.supposed: dict[Question, tuple[int, int]] = {}
         self.leans_on = _NO_END
         self.failed: dict[Question, list[Difference]] = {}
@@ -220,22 +226,22 @@ class Prover:
 
     @property
     def spent(self) -> bool:
-        """True if the steps are used up."""
+        """True if no steps are left."""
         return self.steps <= 0
 
     @property
     def depth(self) -> int:
-        """The number of questions that are open."""
+        """The number of questions that are being answered."""
         return len(self.open) + len(self.open_empty)
 
     def spend(self, steps: int) -> bool:
-        """Account for work; false once there is none left to be had."""
+        """Count ``steps`` of work. Return False if no steps are left."""
         self.steps -= steps
         work.spend(steps * _WORK_PER_STEP)
         return not self.spent
 
     def derive_facts(self, literals: Literals) -> Facts:
-        """Return the facts that follow from ``literals``; none once all work is spent."""
+        """Return the facts that follow from ``literals``; no facts at all if no steps are left."""
         if literals not in self.known_facts:
             if self.spent:
                 return Facts(literals=literals)
@@ -246,7 +252,9 @@ class Prover:
         return self.known_facts[literals]
 
     def compare(self, literals: Literals, term: Term) -> list[Difference]:
-        """Return why not every value for which ``literals`` hold is one of ``term``; empty if each certainly is."""
+        """Return why ``term`` may refuse a value for which ``literals`` hold; empty if it certainly
+        accepts all of them.
+        """
         term = resolve_target(term)
         if not term.keywords:
             return []
@@ -267,8 +275,8 @@ class Prover:
             return self.failed[question]
         if self.trial and question in self.refuted:
             return [make_undecided(question[1], "it was tried before")]
-        # Induction: a question that is open further up may be taken for answered, but only about a smaller part of the
-        # value (a lower level), or where it was supposed at this very level already.
+        # Induction: an open question may be assumed to be true, but only for a smaller part of the value (the question
+        # was asked at a lower level), or if it was already assumed at this level.
         level, place = self.supposed.get(question) or self.open.get(question) or (_NO_END, 0)
         if level < self.level or (question in self.supposed and level == self.level):
             self.leans_on = min(self.leans_on, place)
@@ -283,20 +291,20 @@ class Prover:
         self.leans_on = _NO_END
         differences = self._decide(*question)[:MAX_FINDINGS]
         del self.open[question]
-        # ``leans_on`` is the earliest open question that the answer supposes. If that is this one or a later one, the
-        # induction is closed; else the answer holds only as long as the earlier question turns out well.
+        # ``leans_on`` is the earliest open question that the answer assumes. If that is this question or a later one,
+        # the induction is complete. Otherwise the answer holds only if the earlier question is proven.
         if differences:
             self._forget(question, differences, mark)
         elif self.leans_on >= place:
             self._settle(question, mark)
         else:
-            self.supposed.pop(question, None)  # so that it comes last
+            self.supposed.pop(question, None)  # so that it becomes the last entry
             self.supposed[question] = (self.level, self.leans_on)
         self.leans_on = min(leant, self.leans_on if self.leans_on < place else _NO_END)
         return differences
 
     def _forget(self, question: Question, differences: list[Difference], mark: int) -> None:
-        """Keep the answer to a question that was refuted."""
+        """Cache the answer to a question that was refuted, and discard the conclusions since ``mark``."""
         self._forget_supposed(mark)
         if self.trial:
             self.refuted.add(question)
@@ -304,18 +312,20 @@ class Prover:
             self.failed[question] = differences
 
     def _forget_supposed(self, mark: int) -> None:
-        """Forget the conclusions since ``mark``, because they may rely on a question that is no longer open."""
+        """Discard the conclusions since ``mark``, because they may depend on an assumption that turned out wrong."""
         while len(self.supposed) > mark:
             self.supposed.popitem()
 
     def _settle(self, question: Question, mark: int) -> None:
-        """Keep the answer to a question that relies on nothing open."""
+        """Cache ``question`` and the conclusions since ``mark`` as proven, because they no longer
+        depend on open questions.
+        """
         self.proven.add(question)
         while len(self.supposed) > mark:
             self.proven.add(self.supposed.popitem()[0])
 
     def compare_part(self, literals: Literals, term: Term) -> list[Difference]:
-        """Do the same for a part of the value at hand."""
+        """Return the result of ``compare`` for a member, an item or a name of the current value."""
         self.level += 1
         try:
             return self.compare(literals, term)
@@ -323,7 +333,7 @@ class Prover:
             self.level -= 1
 
     def proves(self, literals: Literals, term: Term) -> bool:
-        """Return True if every such value certainly is one of ``term``."""
+        """Return True if ``term`` certainly accepts every value for which ``literals`` hold."""
         self.trial += 1
         try:
             return not self.compare(literals, term)
@@ -331,7 +341,7 @@ class Prover:
             self.trial -= 1
 
     def proves_part(self, literals: Literals, term: Term) -> bool:
-        """Do the same for a part of the value at hand."""
+        """Return the result of ``proves`` for a member, an item or a name of the current value."""
         self.level += 1
         try:
             return self.proves(literals, term)
@@ -340,9 +350,10 @@ class Prover:
 
     def _decide(self, literals: Literals, term: Term) -> list[Difference]:
         facts = self.derive_facts(literals)
-        # Each of the writer's terms is looked at for each of the reader's: thousands of both are millions of looks.
+        # Each of the writer's terms is compared with each of the reader's: thousands of both make millions of
+        # comparisons.
         self.steps -= len(facts.terms) // _LOOKS_PER_STEP
-        # The same schema on both sides needs no proof; neither does anything about values that there are none of.
+        # Nothing has to be proven if both sides have the same schema or if no value is possible.
         if not facts.types or any(self.is_same(other, term) for other in facts.terms):
             return []
         differences: list[Difference] = []
@@ -353,7 +364,7 @@ class Prover:
                 self.trial or len(differences) >= MAX_FINDINGS or differences[-1].rule in ("type_changed", "undecided")
             ):
                 break
-        # Asked last, as it is costly and rarely so: values that contradict themselves meet any schema.
+        # Check this last, because it is costly and rarely true: contradictory literals satisfy every schema.
         if not differences or self.is_empty(literals):
             return []
         if facts.circular or term.circular:
@@ -362,13 +373,14 @@ class Prover:
 
     def _check_keyword(self, facts: Facts, term: Term, keyword: str) -> list[Difference]:
         if keyword in UNIONS and facts.splits and not self._is_kept(facts, term, keyword):
-            # One alternative for all of the writer's is rare, and looking for it takes their numbers multiplied.
+            # One alternative that accepts all of the writer's values is rare, and the search multiplies the numbers of
+            # both.
             differences = [make_undecided(term, "no alternative takes all values, several may together", keyword)]
         else:
             differences = self._check_case(facts, term, keyword)
         if not differences or keyword in DELEGATING:
             return differences
-        # A keyword of objects is kept where no value is an object.
+        # A keyword for objects cannot be violated if no value is an object.
         if (
             keyword in TYPE_BY_KEYWORD
             and len(facts.types) > 1
@@ -378,7 +390,7 @@ class Prover:
         return self._check_by_cases(facts, term, keyword, differences, _MAX_CASES)
 
     def _check_case(self, facts: Facts, term: Term, keyword: str) -> list[Difference]:
-        """Check one keyword by the facts, without dividing them."""
+        """Check one keyword with the facts, without splitting them into cases."""
         self.steps -= 1
         if TYPE_BY_KEYWORD.get(keyword, "") not in facts.types | {""} or self._is_kept(facts, term, keyword):
             return []
@@ -389,7 +401,7 @@ class Prover:
         return RULES[keyword](self, facts, term)
 
     def _is_kept(self, facts: Facts, term: Term, keyword: str) -> bool:
-        """Return True if the writer has the same keyword with the same value."""
+        """Return True if the writer has ``keyword`` with the same value."""
         if keyword in UNEVALUATED:
             return False
         part = term.extract_keyword(keyword)
@@ -400,7 +412,9 @@ class Prover:
     def _check_by_cases(
         self, facts: Facts, term: Term, keyword: str, differences: list[Difference], depth: int
     ) -> list[Difference]:
-        """Divide what is known into cases, by what leaves the fewest of them unsolved."""
+        """Split ``facts`` into cases, by the split that leaves the fewest cases unsolved, and
+        return their differences.
+        """
         best: list[tuple[Facts, list[Difference]]] | None = None
         for split in self._list_splits(facts, term, keyword) if depth else ():
             results = [(case, self._check_case(case, term, keyword)) for case in self._list_cases(facts, split)]
@@ -409,7 +423,7 @@ class Prover:
             failing = [(case, result) for case, result in results if result and not self.is_empty(case.literals)]
             if not failing:
                 return []
-            # A split that solves no case at all would only multiply the work one level down.
+            # A split that solves no case would only multiply the work at the next depth.
             promising = len(failing) < len(split) or keyword in UNIONS
             if promising and (best is None or len(failing) < len(best)):
                 best = failing
@@ -424,7 +438,9 @@ class Prover:
         ]
 
     def _confirm(self, facts: Facts, term: Term, keyword: str, differences: list[Difference]) -> list[Difference]:
-        """Return the differences if a value shows them, which is needed only where the facts leave much open."""
+        """Return ``differences`` if they are certain or a value was found that shows them; otherwise an undecided
+        difference.
+        """
         if self.trial or not is_definite(differences) or not needs_witness(facts, term, keyword):
             return differences
         witness = find_witness(self, facts, term, keyword)
@@ -447,11 +463,12 @@ class Prover:
         yield from list_more_splits(self, facts, term, keyword)[:_MAX_SPLITS]
 
     def is_empty(self, literals: Literals) -> bool:
-        """Return True if there certainly is no such value."""
+        """Return True if certainly no value exists for which ``literals`` hold."""
         if literals in self.known_empty:
             return self.known_empty[literals]
         if literals in self.open_empty:
-            # A value that needs a part like itself never ends: there is none, by induction over the size of values.
+            # A value that needs a part like itself would be infinite, so no such value exists (induction over the size
+            # of values).
             level, place = self.open_empty[literals]
             if level < self.level:
                 self.leans_on = min(self.leans_on, place)
@@ -473,7 +490,7 @@ class Prover:
         return is_empty
 
     def _is_part_empty(self, literals: Literals) -> bool:
-        """Do the same for a part of the value at hand."""
+        """Return the result of ``is_empty`` for a part of the current value."""
         self.level += 1
         try:
             return self.is_empty(literals)
@@ -481,7 +498,7 @@ class Prover:
             self.level -= 1
 
     def _check_empty(self, literals: Literals) -> bool:
-        """Look for a contradiction, but not for long: mostly there is none."""
+        """Search for a contradiction with few steps, because usually there is none."""
         # The rest of the steps is reserved, so that this search cannot use up what the proof needs.
         reserved = 0 if len(self.open_empty) > 1 else max(0, self.steps - _MAX_STEPS_FOR_EMPTY)
         self.steps -= reserved + 1
@@ -514,7 +531,7 @@ class Prover:
         return any(map(self._is_part_empty, [*contained, *(facts.describe_item(index) for index in range(sure))]))
 
     def _has_fewer_values(self, literals: Literals, count: int) -> bool:
-        """Return True if there certainly are fewer than ``count`` values."""
+        """Return True if certainly fewer than ``count`` values exist for which ``literals`` hold."""
         facts = self.derive_facts(literals)
         if facts.values is not None:
             return len(facts.values) < count
@@ -539,7 +556,7 @@ class Prover:
 def compare(reader: JsonSchemaDocument, writer: JsonSchemaDocument, *, steps: int = MAX_STEPS) -> list[Difference]:
     """Return up to ``MAX_FINDINGS`` reasons why ``reader`` does not accept every value that ``writer`` allows.
 
-    ``steps`` limits the work. Whatever has not been shown by then is a difference.
+    ``steps`` limits the work; what has not been proven by then is a difference.
     """
     readers, writers = TermLibrary(reader), TermLibrary(writer)
     new, old = readers.refer("#"), writers.refer("#")
@@ -559,7 +576,7 @@ def compare(reader: JsonSchemaDocument, writer: JsonSchemaDocument, *, steps: in
 
 
 def compare_terms(pairs: Iterable[tuple[Term, Term]], steps: int = MAX_STEPS) -> list[Difference]:
-    """Compare pairs of reader and writer terms in the same way."""
+    """Return up to ``MAX_FINDINGS`` differences between pairs of a reader's and a writer's term."""
     prover = Prover(steps)
     unique: dict[tuple[str, str, str], Difference] = {}
     for new, old in pairs:
@@ -568,7 +585,7 @@ def compare_terms(pairs: Iterable[tuple[Term, Term]], steps: int = MAX_STEPS) ->
         except RecursionError:
             differences = [make_undecided(new, "the schemas are nested too deep to compare")]
         if differences and prover.spent:
-            # What was found by then may only be a case that was left unsolved.
+            # A difference that was found before the limit may be a case that was left unsolved.
             differences = [make_undecided(new, f"the comparison reached its limit of {steps} steps")]
         unique |= {
             (difference_found.path, difference_found.rule, difference_found.message): difference_found
@@ -578,7 +595,7 @@ def compare_terms(pairs: Iterable[tuple[Term, Term]], steps: int = MAX_STEPS) ->
 
 
 def _list_definitions(readers: TermLibrary, writers: TermLibrary) -> Iterator[tuple[Term, Term]]:
-    """Yield definitions of a document whose top level says nothing: it is a collection that others refer to."""
+    """Yield pairs of definitions with the same name, for documents whose top level only collects definitions."""
     root = writers.document.root
     for keyword in ("definitions", "$defs"):
         for name in root.get(keyword, ()) if isinstance(root, dict) else ():

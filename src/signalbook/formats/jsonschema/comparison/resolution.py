@@ -1,4 +1,4 @@
-"""The terms of one document and of everything it refers to: resources, anchors, references, keywords of all drafts."""
+"""Build the terms of a document and of all documents that it refers to, for all drafts of JSON Schema."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from signalbook.formats.jsonschema.document import (
 )
 from signalbook.values import JSON, JSONObject, step_into
 
-# Makes the term of a sub-schema, given the tokens that lead to it.
+# A function that makes the term of a sub-schema; the further arguments are the path tokens that lead to it.
 MakeTerm = Callable[..., Any]
 
 SINGLE_KEYWORDS: Final = (
@@ -42,7 +42,7 @@ _VALUE_KEYWORDS: Final = (
 _COUNT_KEYWORDS: Final = (
     "minLength", "minItems", "minProperties", "maxLength", "maxItems", "maxProperties", "minContains", "maxContains",
 )  # fmt: skip
-# The year each keyword came with, where that is not the first one.
+# The year of the draft that introduced each keyword; keywords of the first draft are not listed.
 _YEAR_BY_KEYWORD: Final = {
     "const": 2017, "contains": 2017, "propertyNames": 2017, "if": 2018, "then": 2018, "else": 2018,
     "dependentRequired": 2019, "dependentSchemas": 2019, "minContains": 2019, "maxContains": 2019,
@@ -51,9 +51,9 @@ _YEAR_BY_KEYWORD: Final = {
 
 
 def read_keywords(schema: JSONObject, year: int, make_term: MakeTerm) -> dict[str, Any]:
-    """Return the statements of a schema object. The caller handles references.
+    """Return the keywords of a schema object without its references, which the caller resolves.
 
-    ``sub(schema, *tokens)`` returns the term of a sub-schema.
+    ``make_term(schema, *tokens)`` returns the term of a sub-schema.
     """
     keywords = {keyword: value for keyword, value in schema.items() if _YEAR_BY_KEYWORD.get(keyword, 0) <= year}
     result: dict[str, Any] = {keyword: keywords[keyword] for keyword in _VALUE_KEYWORDS if keyword in keywords}
@@ -74,7 +74,7 @@ def read_keywords(schema: JSONObject, year: int, make_term: MakeTerm) -> dict[st
 
 
 def list_children(schema: JSONObject) -> Iterator[tuple[tuple[str, ...], JSON]]:
-    """Yield every sub-schema of a schema object with the tokens that lead to it, whatever the draft."""
+    """Yield every sub-schema of ``schema`` with the path tokens that lead to it, for keywords of all drafts."""
     for keyword in (*SINGLE_KEYWORDS, "items", "additionalItems"):
         if isinstance(schema.get(keyword), dict):
             yield (keyword,), schema[keyword]
@@ -98,13 +98,13 @@ def _read_sets(keywords: JSONObject, result: dict[str, Any]) -> None:
 
 
 def _read_content(keywords: JSONObject, year: int) -> dict[str, Any]:
-    """Read the encoding and media type, which the validator asserts in two drafts."""
+    """Return ``contentEncoding`` and ``contentMediaType``, which the validator checks in two drafts only."""
     content = (keywords.get("contentEncoding"), keywords.get("contentMediaType"))
     return {"content": content} if year in (2017, 2018) and any(content) else {}
 
 
 def _read_exclusive(keywords: JSONObject, result: dict[str, Any]) -> None:
-    """Read the booleans by which draft-04 excludes the bound next to them."""
+    """Convert the boolean ``exclusiveMinimum`` and ``exclusiveMaximum`` of draft-04 to bounds."""
     for closed, opened in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if isinstance(keywords.get(opened), bool):
             del result[opened]
@@ -113,7 +113,7 @@ def _read_exclusive(keywords: JSONObject, result: dict[str, Any]) -> None:
 
 
 def _read_dependencies(keywords: JSONObject, result: dict[str, Any]) -> None:
-    """Read ``dependencies``, which newer drafts still honour."""
+    """Convert the lists in ``dependencies``, which newer drafts still support, to ``dependentRequired``."""
     older = keywords.get("dependencies", {})
     required = {
         **{name: need for name, need in older.items() if isinstance(need, list)},
@@ -154,7 +154,7 @@ def _read_items(keywords: JSONObject, year: int, make_term: MakeTerm) -> dict[st
 
 
 def _is_idle(keyword: str, value: Any, result: dict[str, Any]) -> bool:
-    """Return True if a keyword has no effect as it stands."""
+    """Return True if ``keyword`` with ``value`` has no effect."""
     if keyword in ("minLength", "minItems", "minProperties", "required", "allOf", "prefixItems"):
         return not value
     if keyword in ("then", "else"):
@@ -167,9 +167,9 @@ _DYNAMIC = ("$dynamicRef", "$recursiveRef")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SchemaResource:
-    """A schema with a URI of its own: a document, or a part of one that has an ``$id``.
+    """A schema with its own URI: a document, or a part of a document that has an ``$id``.
 
-    ``document`` is the URI of the document it is in, ``pointer`` where in it.
+    ``document`` is the URI of the document that contains it, ``pointer`` its place in that document.
     """
 
     uri: str
@@ -179,10 +179,10 @@ class SchemaResource:
 
 
 class Resources:
-    """The resources and anchors of a document and its references.
+    """The resources and anchors of a document and of the documents that it refers to.
 
-    ``anchors`` has the pointer of (resource, name); ``dynamic`` are those of dynamic references, with the name "" for
-    ``$recursiveAnchor``. ``scoped`` tells whether there are any.
+    ``anchors`` has a JSON Pointer by resource URI and anchor name. ``dynamic`` has the keys of the anchors for dynamic
+    references, with the name "" for ``$recursiveAnchor``. ``scoped`` is True if there are dynamic references.
     """
 
     def __init__(self, document: JsonSchemaDocument) -> None:
@@ -195,7 +195,7 @@ class Resources:
         self.scoped = self.year >= 2019 and any(_has_keywords(root, _DYNAMIC) for root in document.documents.values())
 
     def find_resource(self, node: JSON, outer: SchemaResource) -> SchemaResource:
-        """Return the resource that a schema within ``outer`` belongs to: its own, if it has a URI."""
+        """Return the resource that the schema ``node`` belongs to: its own if it has a URI, otherwise ``outer``."""
         uri = find_own_uri(node, self.year)
         return self.by_uri.get(resolve_uri(outer.uri, uri), outer) if uri else outer
 
@@ -233,7 +233,7 @@ class Resources:
 
 
 def find_own_uri(node: JSON, year: int) -> str:
-    """Return a schema's own URI, if it is more than a fragment."""
+    """Return the URI that a schema declares for itself; empty if there is none or if it is only a fragment."""
     if not isinstance(node, dict) or (year < 2019 and isinstance(node.get("$ref"), str)):
         return ""
     id_text = node.get("id" if year == 2013 else "$id")
@@ -258,9 +258,9 @@ _NO_NODE: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class SchemaPosition:
-    """A schema's place: the innermost resource and the pointer in it.
+    """The place of a schema: the innermost resource and the pointer in it.
 
-    ``scope`` are the resources gone through to get there, outermost first, where a dynamic reference may ask for them.
+    ``scope`` lists the resources on the path to this place, outermost first; dynamic references are resolved with it.
     """
 
     resource: SchemaResource
@@ -269,7 +269,7 @@ class SchemaPosition:
 
 
 class TermLibrary:
-    """Makes each term once."""
+    """A factory and cache of the terms of one document."""
 
     def __init__(self, document: JsonSchemaDocument) -> None:
         self.document = document
@@ -279,7 +279,7 @@ class TermLibrary:
         self.checked: dict[Term, bool] = {}
 
     def refer(self, uri: str) -> Term:
-        """Return the term at an absolute URI."""
+        """Return the term at ``uri``, absolute or relative to the document."""
         return self._resolve(uri, SchemaPosition(self.resources.by_uri[self.document.base], "", ()))
 
     def _resolve(self, reference: str, position: SchemaPosition) -> Term:
@@ -297,7 +297,9 @@ class TermLibrary:
         )
 
     def _is_schema(self, term: Term, pointer: str) -> bool:
-        """Return True if a target is a schema. Places that the draft does not know have not been checked yet."""
+        """Return True if the target of a reference is a valid schema. Targets at unknown keywords
+        have not been checked yet.
+        """
         keyword, _, name = pointer[1:].partition("/")
         definition_keywords = ("definitions", "$defs") if self.year >= 2019 else ("definitions",)
         if not pointer or (keyword in definition_keywords and "/" not in name):
@@ -357,7 +359,9 @@ class TermLibrary:
         return result
 
     def _resolve_dynamic(self, reference: str, position: SchemaPosition) -> Term:
-        """Return the target of a dynamic reference: the outermost anchor of the name, if the nearest one is dynamic."""
+        """Return the target of a dynamic reference: the outermost anchor of that name if the
+        nearest anchor is dynamic.
+        """
         name, nearest = find_fragment(reference), resolve_uri(position.resource.uri, reference)
         for uri in position.scope if (nearest, name) in self.resources.dynamic else ():
             if (uri, name) in self.resources.dynamic:
@@ -375,7 +379,9 @@ class TermLibrary:
         return partial(regexes.is_valid, validator)
 
     def _make_opaque(self, uri: str) -> Term:
-        """Return the term of something that only the validator understands: equal to itself alone."""
+        """Return the term for a schema that only the validator understands; it equals only terms of the same URI and
+        document.
+        """
         is_known = find_by_schema_uri(uri) is not None
         key = (uri, "opaque", ())
         if key not in self.terms:

@@ -1,7 +1,7 @@
-"""A JSON Schema as terms: the keywords of each sub-schema, as the newest draft has them, with resolved references.
+"""A JSON Schema as terms: the keywords of each sub-schema in the form of the newest draft, with resolved references.
 
-Every rule of a comparison would otherwise have to know what five drafts call the same thing. Annotations are no part of
-a term, nor is anything its draft does not know.
+Otherwise every comparison rule would have to know the names of keywords in five drafts. Annotations and keywords that
+are unknown in the schema's draft are not part of a term.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Accepts = Callable[[JSON], bool]
 Identity = str | int | bytes
 
 TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
-# Keywords that mean nothing without another one beside them, by that one.
+# Keywords that have an effect only together with another keyword, listed under that other keyword.
 COMPANIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "items": ("prefixItems",),
     "contains": ("minContains", "maxContains"),
@@ -39,8 +39,8 @@ UNEVALUATED: Final = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 class Term:
     """A schema at one place. Two terms are equal only if they are the same object.
 
-    ``path`` is the JSON Pointer for people, ``raw`` the schema as written, ``year`` that of its draft. Its statements
-    are read on first use, because schemas may contain themselves.
+    ``path`` is the JSON Pointer for messages, ``raw`` the schema as written, ``year`` the year of its draft. The
+    keywords are read on first use, because schemas may contain themselves.
     """
 
     def __init__(
@@ -59,22 +59,26 @@ class Term:
 
     @cached_property
     def keywords(self) -> Keywords:
-        """The keywords with their values: none if all is allowed, ``never`` if nothing is."""
+        """The keywords with their values: empty if every value is allowed, ``never`` if no value is."""
         return MappingProxyType(dict(self._expand()))
 
     @cached_property
     def accepts(self) -> Accepts | None:
-        """The validator's verdict on a value; ``None`` if it cannot evaluate this schema alone."""
+        """The validator of this schema, which returns True for valid values; None if the schema
+        cannot be validated alone.
+        """
         return self._check()
 
     @cached_property
     def outline(self) -> int:
-        """A hash of what is visible at a glance: terms with different outlines are not equal."""
+        """A hash of the keywords and simple values: terms with different outlines are not equal."""
         return hash(frozenset((keyword, _summarize(keyword, value)) for keyword, value in self.keywords.items()))
 
     @cached_property
     def listed_count(self) -> int:
-        """The number of listed values in the schema and its parts, each of which may be compared with a value."""
+        """The number of values in ``enum`` and ``const`` of the schema and its parts, a measure of
+        the cost of validation.
+        """
         self.__dict__["listed_count"] = 0  # for parts that contain the schema
         return sum(map(_count_listed, self.keywords.values(), self.keywords))
 
@@ -96,15 +100,15 @@ class Term:
         return False
 
     def find_path(self, keyword: str) -> str:
-        """Return the path of a keyword; that of the schema if the document calls it something else."""
+        """Return the path of ``keyword``, or the path of the schema if the document does not contain that keyword."""
         return f"{self.path}/{keyword}" if isinstance(self.raw, dict) and keyword in self.raw else self.path
 
     def read_raw(self, keyword: str) -> JSON:
-        """Return the value of a keyword in the document."""
+        """Return the value of ``keyword`` as written in the document; None if the document does not contain it."""
         return self.raw.get(keyword) if isinstance(self.raw, dict) else None
 
     def extract_keyword(self, keyword: str) -> Term:
-        """Return a keyword with those it depends on as a schema of its own."""
+        """Return a schema with only ``keyword`` and the keywords that belong to it."""
         if keyword not in self._parts:
             names = {keyword, *COMPANIONS.get(keyword, ())} & self.keywords.keys()
             keywords = {name: self.keywords[name] for name in self.keywords if name in names}
@@ -114,18 +118,18 @@ class Term:
         return self._parts[keyword]
 
     def derive_once(self, keyword: str, derive: Callable[[Term, Any], Iterator[Any]]) -> list[Any]:
-        """Return the result of ``derive`` for a keyword, computed once."""
+        """Return the list of results of ``derive`` for ``keyword``; repeated calls return the cached list."""
         if keyword not in self._memory:
             self._memory[keyword] = list(derive(self, self.keywords[keyword]))
         return self._memory[keyword]
 
     @cached_property
     def negation(self) -> Term:
-        """The schema of everything else."""
+        """The schema of all values that this schema refuses."""
         return make_term({"not": self}, self.year, self.path, {"not": self.raw})
 
     def extract_property(self, name: str) -> Term:
-        """Return the schema of one member in ``properties`` as a schema of its own."""
+        """Return a schema with only the member ``name`` of ``properties``."""
         key = f"properties/{name}"
         if key not in self._parts:
             self._parts[key] = make_term(
@@ -134,7 +138,9 @@ class Term:
         return self._parts[key]
 
     def split(self) -> tuple[Term, ...]:
-        """Terms that together say the same; the term alone if it cannot be divided."""
+        """Return terms that together mean the same, one for each keyword; only the term itself if
+        it cannot be split.
+        """
         if UNEVALUATED & self.keywords.keys():
             return (self,)
         return tuple(self.extract_keyword(keyword) for keyword in self.keywords if keyword not in DEPENDENT)
@@ -150,7 +156,7 @@ def _count_listed(value: Any, keyword: str) -> int:
 
 
 def _summarize(keyword: str, value: Any) -> Any:
-    """Return the part of a keyword's value that can be compared at once; lists of values have many spellings."""
+    """Return the part of a keyword's value that equal keywords share; None for schemas and lists of values."""
     if isinstance(value, Term) or keyword in ("const", "enum"):
         return None
     if isinstance(value, (dict, MappingProxyType)):
@@ -161,7 +167,7 @@ def _summarize(keyword: str, value: Any) -> Any:
 
 
 def list_applied(term: Term) -> Iterator[Term]:
-    """Yield schemas that a schema applies to the same value, always or under conditions."""
+    """Yield the schemas that ``term`` applies to the same value, always or under conditions."""
     for keyword in ("ref", "dynamicRef", "not", "if", "then", "else"):
         if keyword in term.keywords:
             yield term.keywords[keyword]
@@ -172,12 +178,14 @@ def list_applied(term: Term) -> Iterator[Term]:
 
 
 def make_term(says: Keywords, year: int, path: str = "", raw: JSON = None) -> Term:
-    """Return a term that no document contains."""
+    """Return a term for keywords that no document contains in this form. It has no validator."""
     return Term(path, raw, year, lambda: says, lambda: None)
 
 
 def resolve_target(term: Term) -> Term:
-    """Return the target of a term that is only a reference."""
+    """Return the term that ``term`` leads to if it is only a reference (or a chain of references),
+    otherwise ``term``.
+    """
     seen: set[Term] = set()
     while term.keywords.keys() == {"ref"} and term not in seen:
         seen.add(term)
@@ -186,9 +194,9 @@ def resolve_target(term: Term) -> Term:
 
 
 def make_identity(value: JSON) -> Identity:
-    """Return an identity that is equal for values that are equal to JSON Schema: 1 is 1.0, and true is not 1."""
+    """Return a key that is equal for values that are equal in JSON Schema: 1 equals 1.0, but true does not equal 1."""
     value_type = type(value)
-    # Of these there may be many, and they are equal to Python as they are to JSON. To Python, true is 1.
+    # A fast path for the most frequent types: for these, equality in Python and JSON is the same.
     if value_type is str or value_type is int:
         same_value: Identity = value
         return same_value
@@ -197,7 +205,7 @@ def make_identity(value: JSON) -> Identity:
 
 
 def index_by_identity(values: Sequence[JSON]) -> dict[Identity, JSON]:
-    """Index values by their identity: of very many, they are strings or integers as a rule."""
+    """Return ``values`` by their identity, with a fast path for the common case of strings and integers."""
     if set(map(type, values)) <= {str, int}:
         return dict(zip(values, values, strict=True))
     return {make_identity(value): value for value in values}
@@ -220,23 +228,23 @@ def _compile_pattern(pattern: str) -> jsonschema_rs.Validator | None:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Return True if the validator finds ``pattern`` in ``text``."""
+    """Return True if the validator finds ``pattern`` in ``text``; False if ``pattern`` is invalid."""
     check = _compile_pattern(pattern)
     return check is not None and regexes.is_valid(check, text)
 
 
 _UNORDERED: Final = frozenset({"allOf", "anyOf", "oneOf"})
-# Pairs looked at; beyond that none is the same.
+# The maximum number of compared pairs. After that all pairs count as different.
 _MAX_PAIRS: Final = 300_000
-# What a look at a pair is to the work of the request: both are made of their documents then.
+# The units of a request's work limit for each compared pair, including the work to build both terms.
 _WORK_PER_PAIR: Final = 50
 
 
 class Sameness:
-    """Remembers which terms were found to be the same, or different.
+    """A cache of which terms are the same and which are different.
 
-    Two schemas that refer to themselves are the same unless a difference is found: while a pair is being looked at it
-    counts as the same, and what was concluded from that is forgotten if it turns out not to be.
+    Two schemas that refer to themselves are the same unless a difference is found. So while a pair is being compared,
+    it counts as the same. Conclusions from that are discarded if the pair turns out to be different.
     """
 
     def __init__(self) -> None:
@@ -245,7 +253,9 @@ class Sameness:
         self.steps = 0
 
     def __call__(self, a: Term, b: Term) -> bool:
-        """Return True if ``a`` and ``b`` plainly are equal."""
+        """Return True if ``a`` and ``b`` have equal keywords. False means that they differ or that
+        the limit was reached.
+        """
         self.steps += 1
         spend(_WORK_PER_PAIR)
         if self.steps > _MAX_PAIRS:
@@ -281,7 +291,7 @@ class Sameness:
         return bool(a == b)
 
     def _match_terms(self, a: tuple[Term, ...], b: tuple[Term, ...]) -> bool:
-        """Return True if each of ``a`` has its own partner in ``b``. The one at the same place is tried first."""
+        """Return True if each term of ``a`` can be paired with an equal term of ``b``, trying the same index first."""
         remaining = dict(enumerate(b))
         for index, term in enumerate(a):
             positions = (
@@ -299,7 +309,7 @@ class Sameness:
 
 @dataclass(slots=True)
 class Evaluated:
-    """Names, patterns of names, and the number of first items; or all of them."""
+    """The members and items that schemas evaluate: names, patterns of names, and the number of first items, or all."""
 
     names: set[str] = field(default_factory=set)
     patterns: set[str] = field(default_factory=set)
@@ -308,14 +318,14 @@ class Evaluated:
     all_items: bool = False
 
 
-# The schemas that a schema applies to the same value, as far as they count.
+# A function that yields the schemas that a schema applies to the same value.
 Applied = Callable[[Term], Iterator[Term]]
 
 
 def find_evaluated(term: Term, applied: Applied, *, certain: bool) -> Evaluated:
-    """Return what keywords beside ``unevaluated...`` look at in a valid value, in ``term`` and all that is ``applied``.
+    """Return the members and items that ``term``, and the schemas that ``applied`` yields, evaluate in a valid value.
 
-    What they look at surely, or possibly if not ``certain``.
+    ``unevaluated...`` of ``term`` itself is ignored. Unless ``certain``, members that may be evaluated are included.
     """
     result = Evaluated()
     seen: set[Term] = set()
@@ -344,6 +354,6 @@ def _collect_evaluated(term: Term, result: Evaluated, *, is_outermost: bool, cer
 
 
 def list_always_applied(term: Term) -> Iterator[Term]:
-    """Yield the schemas that each valid value keeps to."""
+    """Yield the schemas that every valid value of ``term`` satisfies."""
     yield from (term.keywords[keyword] for keyword in ("ref", "dynamicRef") if keyword in term.keywords)
     yield from term.keywords.get("allOf", ())

@@ -1,7 +1,7 @@
-"""Makes values that show a difference, where the facts leave more open than a reason says.
+"""Make values that demonstrate a difference where the facts alone are not sufficient.
 
-Facts may allow more than the schemas do. As long as alternatives, negations or conditions are open, a size that follows
-from the facts need not occur, so a value has to be made, and the validator asked about it.
+Facts may allow more values than the schemas. While alternatives, negations or conditions are undecided, a size that
+follows from the facts may not occur. So a value has to be made and checked with the validator.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from signalbook.formats.jsonschema.comparison.facts import SMALL_TYPES, Facts, L
 from signalbook.formats.jsonschema.comparison.terms import Term
 from signalbook.values import JSON
 
-# Keywords whose reasons speak of a number of items or members, and of a value as a whole.
+# Keywords whose differences mention a number of items or members of the whole value.
 COUNT_KEYWORDS: Final = frozenset({"minItems", "maxItems", "minProperties", "maxProperties"})
 _SIZE_KEYWORDS: Final = COUNT_KEYWORDS | {"uniqueItems", "unevaluatedItems"}
 _WITNESS_KEYWORDS: Final = _SIZE_KEYWORDS | {
     "type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
     "minLength", "maxLength", "contains", "required", "dependentRequired", "propertyNames", "not",
 }  # fmt: skip
-# Larger values are not made.
+# Larger values are not generated.
 _MAX_SIZE: Final = 32
 _MAX_DEPTH: Final = 4
 _MAX_FORKS: Final = 4
 _MAX_OPTIONS: Final = 4
 _MAX_LISTED_VALUES: Final = 8
 _MAX_SAMPLES: Final = 4
-# Values that are made for one reason, and for one of its items or members.
+# The maximum number of values to generate for one difference, and for one of its items or members.
 _MAX_TRIALS: Final = 48
 _MAX_PART_TRIALS: Final = 16
-# What it costs to have a validator made for each part of a schema that values are tried with.
+# The proof steps for compiling validators for the parts of a schema.
 _SEARCH_STEPS: Final = 10
 
 
 def _is_doubtful(facts: Facts) -> bool:
-    """Return True if the facts may allow values that the schemas do not."""
+    """Return True if the facts may allow values that the schemas refuse."""
     is_closed = any("unevaluatedItems" in term.keywords for term in facts.terms)
     return bool(facts.splits or facts.refused or facts.contains or facts.unique or is_closed)
 
 
 def needs_witness(facts: Facts, term: Term, keyword: str) -> bool:
-    """Return True if reasons about a keyword of ``term`` are true only if a value shows it: listed values do."""
+    """Return True if a difference at ``keyword`` needs a value that demonstrates it. Listed values do so already."""
     if facts.values is not None:
         return False
     if keyword in ("additionalProperties", "unevaluatedProperties"):  # else their reasons speak of the members
@@ -53,7 +53,7 @@ def needs_witness(facts: Facts, term: Term, keyword: str) -> bool:
 
 
 def find_witness(proof: Proof, facts: Facts, term: Term, keyword: str) -> list[JSON]:
-    """Return a value of which the facts hold and that a keyword of ``term`` refuses; empty if none was found."""
+    """Return a list with one value for which ``facts`` hold and that ``term`` refuses; empty if no value was found."""
     if not proof.spend(_SEARCH_STEPS):
         return []
     candidates = islice(_ValueMaker(proof).list_candidates(facts, term, keyword), _MAX_TRIALS)
@@ -68,7 +68,7 @@ def _is_refused(term: Term, value: JSON) -> bool:
 
 
 def _is_held(literals: Literals, value: JSON) -> bool:
-    """Return True if all is true of a value that can be asked of the validator, or is seen at a glance."""
+    """Return True if ``value`` satisfies all literals that can be decided without comparing schemas."""
     return all(_holds(term, value) in (holds, None) for term, holds in literals)
 
 
@@ -81,14 +81,14 @@ def _holds(term: Term, value: JSON) -> bool | None:
 
 
 class _ValueMaker:
-    """Makes values from facts. Each item or member is the first value that meets what is known of it."""
+    """Makes values from facts. Each item or member gets the first sample that satisfies the literals known about it."""
 
     def __init__(self, proof: Proof) -> None:
         self.proof = proof
         self.samples: dict[Literals, list[JSON]] = {}
 
     def list_candidates(self, facts: Facts, term: Term, keyword: str) -> Iterator[JSON]:
-        """Yield values that may show that a keyword is not kept."""
+        """Yield values that may violate ``keyword`` of ``term``."""
         if keyword not in _SIZE_KEYWORDS:
             for case in self._list_cases(
                 self.proof.derive_facts(facts.literals | {(term.extract_keyword(keyword), False)}), _MAX_FORKS
@@ -112,7 +112,7 @@ class _ValueMaker:
                     yield from self._make_arrays(case, range(case.size.low, case.prefix + 4), 1)
 
     def _list_cases(self, facts: Facts, forks: int) -> Iterator[Facts]:
-        """Yield the facts with the first either-or decided, and again."""
+        """Yield the facts for each option of the first undecided alternatives, repeated up to ``forks`` times."""
         if not facts.splits or not forks:
             yield facts
             return
@@ -122,7 +122,7 @@ class _ValueMaker:
                 yield from self._list_cases(case, forks - 1)
 
     def _make_samples(self, literals: Literals, depth: int) -> list[JSON]:
-        """Return a few values, of different types if there are, of which all that is known holds."""
+        """Return a few values for which ``literals`` hold, of different types if possible."""
         if literals not in self.samples:
             self.samples[literals] = []  # for values that contain the like of themselves
             cases = self._list_cases(self.proof.derive_facts(literals), _MAX_FORKS)
@@ -146,7 +146,9 @@ class _ValueMaker:
             yield from self._make_objects(facts, range(facts.count.low, facts.count.low + 2), depth + 1)
 
     def _make_arrays(self, facts: Facts, sizes: Iterable[int], depth: int) -> Iterator[JSON]:
-        """Yield arrays of each size: with equal items, with different ones, and with those that have to be there."""
+        """Yield arrays of each size: with equal items, with different items, and with items that
+        ``contains`` requires.
+        """
         if "array" not in facts.types:
             return
         contained = [frozenset({(part.keywords["contains"], True)}) for part in facts.contains]
@@ -165,7 +167,7 @@ class _ValueMaker:
                     yield [several[position % len(several)] for position, several in enumerate(items)]
 
     def _make_objects(self, facts: Facts, sizes: Iterable[int], depth: int) -> Iterator[JSON]:
-        """Yield objects of each size: with required members, and with others as far as these are too few."""
+        """Yield objects of each size: with the required members, and optional members if more are needed."""
         if "object" not in facts.types:
             return
         required = {name: self._make_samples(facts.describe_member(name), depth) for name in sorted(facts.required)}
