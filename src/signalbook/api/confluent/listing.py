@@ -39,7 +39,8 @@ def list_subjects(view: View, request: ConfluentRequest) -> Response:
     default = ALL_CONTEXTS if request.path.context is None else ""
     contexts, beginning = _read_prefix(subjects, request, default)
     if beginning or _with_deleted(request):
-        return answer([str(subject) for subject in page(_list_matching(subjects, request, default), request)])
+        matching = _list_matching(subjects, contexts, beginning, request)
+        return answer([str(subject) for subject in page(matching, request)])
     first, last = request.page()
     names: list[JSON] = []
     for context in contexts:
@@ -53,7 +54,7 @@ def list_subjects(view: View, request: ConfluentRequest) -> Response:
     return answer(names)
 
 
-def _read_prefix(subjects: Subjects, request: ConfluentRequest, default: str = "") -> tuple[Iterable[str], str]:
+def _read_prefix(subjects: Subjects, request: ConfluentRequest, default: str = "") -> tuple[tuple[str, ...], str]:
     """Return the contexts that a request selects, and the prefix of their subjects' names.
 
     ``default`` is the prefix if the request states none.
@@ -70,8 +71,9 @@ def _with_deleted(request: ConfluentRequest) -> bool:
     return request.flag("deleted") or request.flag("deletedOnly")
 
 
-def _list_matching(subjects: Subjects, request: ConfluentRequest, default: str = "") -> Iterator[Subject]:
-    contexts, beginning = _read_prefix(subjects, request, default)
+def _list_matching(
+    subjects: Subjects, contexts: Iterable[str], beginning: str, request: ConfluentRequest
+) -> Iterator[Subject]:
     for context in contexts:
         yield from _choose_names(subjects, context, beginning, request)
 
@@ -94,7 +96,10 @@ def list_schemas(view: View, request: ConfluentRequest) -> Response:
     subjects = subjects_of(view, request)
     aliases = _read_aliases(view, subjects) if request.flag("aliases") else {}
     associated = _list_associated(view, request)
-    names: Iterator[Subject] = chain(_list_matching(subjects, request), _list_aliases(aliases, subjects, request))
+    contexts, beginning = _read_prefix(subjects, request)
+    names: Iterator[Subject] = chain(
+        _list_matching(subjects, contexts, beginning, request), _list_aliases(aliases, set(contexts), beginning)
+    )
     if associated is not None:
         names = (subject for subject in names if associated(str(subject)) is not None)
     if request.flag("deleted"):
@@ -132,10 +137,8 @@ def _read_aliases(view: View, subjects: Subjects) -> Aliases:
     return aliases
 
 
-def _list_aliases(aliases: Aliases, subjects: Subjects, request: ConfluentRequest) -> Iterator[Subject]:
+def _list_aliases(aliases: Aliases, contexts: set[str], beginning: str) -> Iterator[Subject]:
     """Yield the subjects that match only by one of their aliases."""
-    listed_contexts, beginning = _read_prefix(subjects, request)
-    contexts = set(listed_contexts)
 
     def is_match(subject: Subject) -> bool:
         return subject.context in contexts and subject.name.startswith(beginning)
