@@ -283,8 +283,9 @@ def _explain_added(facts: Facts, name: str, member: Term) -> list[Difference]:
 
 def _check_pattern_properties(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     differences: list[Difference] = []
+    names = _list_mentioned_names(proof, facts)
     for pattern, member in term.keywords["patternProperties"].items():
-        for name in _list_mentioned_names(proof, facts):
+        for name in names:
             if not _spend_patterns(proof, facts, term):
                 return [*differences, make_undecided(term, _TOO_MANY, "patternProperties")]
             if matches(pattern, name) and is_possible(proof, facts, name):
@@ -409,6 +410,11 @@ def _list_unmentioned(proof: Proof, facts: Facts, patterns: Iterable[str], patte
             yield case
 
 
+def _has_unmentioned(proof: Proof, facts: Facts) -> bool:
+    """Return True if an object may have members whose names are not mentioned."""
+    return any(True for _ in _list_unmentioned(proof, facts, (), ""))
+
+
 def _is_one_name(facts: Facts, case: tuple[PatternTerm, ...]) -> bool:
     """Return False if no name can lead to ``case``.
 
@@ -443,7 +449,8 @@ def _list_cases(part: MemberFacts, patterns: frozenset[str], pattern: str) -> li
 def _check_required(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     missing = sorted(term.keywords["required"] - facts.required)
     if missing and facts.count.low == count_members(proof, facts):  # all possible members are present
-        missing = [name for name in missing if name not in _list_named_members(proof, facts)]
+        present = _list_named_members(proof, facts)
+        missing = [name for name in missing if name not in present]
     return [
         describe_difference("required_added", term, "required", old=sorted(facts.required), name=name)
         for name in missing
@@ -466,9 +473,7 @@ def _check_property_names(proof: Proof, facts: Facts, term: Term) -> list[Differ
         for name in _list_named_members(proof, facts)
         if name_schema.accepts is None or not name_schema.accepts(name)
     ]
-    is_open = any(True for _ in _list_unmentioned(proof, facts, (), "")) and not _has_patterns_within(
-        proof, facts, name_schema
-    )
+    is_open = _has_unmentioned(proof, facts) and not _has_patterns_within(proof, facts, name_schema)
     part_differences = proof.compare_part(_describe_names(facts), name_schema) if is_open else []
     refused += ["any"] if is_definite(part_differences) else []
     if refused:
@@ -501,9 +506,7 @@ def _list_named_members(proof: Proof, facts: Facts) -> list[str]:
 
 def count_members(proof: Proof, facts: Facts) -> int | None:
     """Return the maximum number of members if the possible names are limited, otherwise None."""
-    return (
-        None if any(True for _ in _list_unmentioned(proof, facts, (), "")) else len(_list_named_members(proof, facts))
-    )
+    return None if _has_unmentioned(proof, facts) else len(_list_named_members(proof, facts))
 
 
 def _has_patterns_within(proof: Proof, facts: Facts, name_schema: Term) -> bool:
