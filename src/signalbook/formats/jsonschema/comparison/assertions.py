@@ -253,25 +253,21 @@ def _check_properties(proof: Proof, facts: Facts, term: Term) -> list[Difference
     for name, member in term.keywords["properties"].items():
         if not _spend_patterns(proof, facts, term):
             return [*differences, make_undecided(term, _TOO_MANY, "properties")]
-        part_differences = (
-            proof.compare_part(facts.describe_member(name), member) if is_possible(proof, facts, name) else []
-        )
+        if not is_possible(proof, facts, name):
+            continue
+        literals = facts.describe_member(name)
+        part_differences = proof.compare_part(literals, member)
         if part_differences:
             # Facts that follow from the presence of the member may describe the member further.
             present = facts.literals | {(make_member_term(name), True)}
             if proof.is_empty(present):
                 continue
-            member_literals = proof.derive_facts(present).describe_member(name)
-            part_differences = (
-                proof.compare_part(member_literals, member)
-                if member_literals != facts.describe_member(name)
-                else part_differences
-            )
-        differences += (
-            _explain_added(facts, name, member)
-            if is_definite(part_differences) and not facts.declares(name)
-            else part_differences
-        )
+            present_literals = proof.derive_facts(present).describe_member(name)
+            if present_literals != literals:
+                part_differences = proof.compare_part(present_literals, member)
+        if is_definite(part_differences) and not facts.declares(name):
+            part_differences = _explain_added(facts, name, member)
+        differences += part_differences
     return differences
 
 
@@ -302,9 +298,8 @@ def _check_pattern_properties(proof: Proof, facts: Facts, term: Term) -> list[Di
 
 def _check_additional(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     properties, patterns = term.keywords.get("properties", {}), term.keywords.get("patternProperties", {})
-    return _check_other_members(
-        proof, facts, term, "additionalProperties", MemberFacts(dict(properties), dict(patterns), None)
-    )
+    described = MemberFacts(dict(properties), dict(patterns), None)
+    return _check_other_members(proof, facts, term, "additionalProperties", described)
 
 
 def _check_unevaluated(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
@@ -313,16 +308,15 @@ def _check_unevaluated(proof: Proof, facts: Facts, term: Term) -> list[Differenc
     for applied in (list_always_applied, partial(_list_surely_applied, proof, facts)):
         seen = find_evaluated(term, applied, certain=True)
         described = MemberFacts(dict.fromkeys(seen.names), dict.fromkeys(seen.patterns), None)
-        differences = (
-            [] if seen.all_members else _check_other_members(proof, facts, term, "unevaluatedProperties", described)
-        )
+        if seen.all_members:
+            return []
+        differences = _check_other_members(proof, facts, term, "unevaluatedProperties", described)
         if not differences:
             return []
     seen = find_evaluated(term, list_applied, certain=False)
     if seen.all_members or len(seen.names) + len(seen.patterns) > len(described.names) + len(described.patterns):
-        return [
-            make_undecided(term, "members are described under conditions that may not hold", "unevaluatedProperties")
-        ]
+        why = "members are described under conditions that may not hold"
+        return [make_undecided(term, why, "unevaluatedProperties")]
     return differences
 
 
@@ -459,11 +453,9 @@ def _check_required(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 def _check_member(_: Proof, facts: Facts, term: Term) -> list[Difference]:
     name = term.keywords["has"]
-    return (
-        []
-        if name in facts.required and facts.types <= {"object"}
-        else [describe_difference("required_added", term, name=name)]
-    )
+    if name in facts.required and facts.types <= {"object"}:
+        return []
+    return [describe_difference("required_added", term, name=name)]
 
 
 def _check_property_names(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
@@ -478,11 +470,9 @@ def _check_property_names(proof: Proof, facts: Facts, term: Term) -> list[Differ
     refused += ["any"] if is_definite(part_differences) else []
     if refused:
         return [describe_difference("property_names_narrowed", term, "propertyNames", name=format_first(refused))]
-    return (
-        [make_undecided(term, "names that are not mentioned may not be accepted", "propertyNames")]
-        if part_differences
-        else []
-    )
+    if part_differences:
+        return [make_undecided(term, "names that are not mentioned may not be accepted", "propertyNames")]
+    return []
 
 
 def _describe_names(facts: Facts) -> Literals:
@@ -536,11 +526,9 @@ def _make_dependent_schemas_rule(keyword: str) -> Rule:
         differences: list[Difference] = []
         for name, needed in term.keywords[keyword].items():
             part_differences = proof.compare(facts.literals | {(make_member_term(name), True)}, needed)
-            differences += (
-                [describe_difference("dependency_added", needed, name=name)]
-                if is_definite(part_differences)
-                else part_differences
-            )
+            if is_definite(part_differences):
+                part_differences = [describe_difference("dependency_added", needed, name=name)]
+            differences += part_differences
         return differences
 
     return rule
@@ -605,6 +593,7 @@ def _check_unevaluated_items(proof: Proof, facts: Facts, term: Term) -> list[Dif
 def _check_other_items(proof: Proof, facts: Facts, term: Term, keyword: str, start: int) -> list[Difference]:
     """Check ``keyword``, the reader's schema for all items from index ``start`` on."""
     item: Term = term.keywords[keyword]
+    closed = "never" in item.keywords
     end = max(start, facts.prefix)
     if facts.size.high is not None:
         end = min(end, facts.size.high)
@@ -613,19 +602,18 @@ def _check_other_items(proof: Proof, facts: Facts, term: Term, keyword: str, sta
         part_differences = proof.compare_part(facts.describe_item(index), item)
         if part_differences and not _may_reach(proof, facts, index):
             return differences
-        closed = part_differences and "never" in item.keywords
-        differences += (
-            [describe_difference("item_removed_from_closed_content_model", term, keyword, name=index)]
-            if closed
-            else part_differences
-        )
+        if part_differences and closed:
+            rule = "item_removed_from_closed_content_model"
+            part_differences = [describe_difference(rule, term, keyword, name=index)]
+        differences += part_differences
     if facts.size.high is None or facts.size.high > max(start, facts.prefix):
         last = max(start, facts.prefix)
         part_differences = proof.compare_part(facts.describe_item(last), item)
         if part_differences and not _may_reach(proof, facts, last):
             return differences
-        closed = part_differences and "never" in item.keywords
-        differences += [describe_difference("additional_items_removed", term, keyword)] if closed else part_differences
+        if part_differences and closed:
+            part_differences = [describe_difference("additional_items_removed", term, keyword)]
+        differences += part_differences
     return differences
 
 
