@@ -122,11 +122,9 @@ def check_listed_values(facts: Facts, term: Term, keyword: str) -> list[Differen
     if keyword in _INDEPENDENT:
         check = _compile_keyword(keyword, dump_json(term.keywords[keyword]))
         refused = [value for value in (facts.values or {}).values() if not regexes.is_valid(check, value)]
-        return (
-            [describe_difference("value_refused", term, keyword, values=format_first(refused), broken=keyword)]
-            if refused
-            else []
-        )
+        if not refused:
+            return []
+        return [describe_difference("value_refused", term, keyword, values=format_first(refused), broken=keyword)]
     is_union = len(term.keywords) == 1 and keyword in UNIONS
     refused_all = _find_refused(facts, term) if is_union or keyword in ARRAYS or keyword in OBJECTS else None
     if not refused_all:
@@ -147,7 +145,7 @@ def _find_refused(facts: Facts, term: Term) -> list[JSON] | None:
     needs too many steps.
     """
     values = facts.values or {}
-    trials = term.listed_count + sum(literal_term.listed_count for literal_term, _ in facts.literals)
+    trials = term.listed_count + sum(other.listed_count for other, _ in facts.literals)
     if len(values) > _MAX_LISTED_VALUES or len(values) * trials > _MAX_TRIALS or term.accepts is None:
         return None
     return [
@@ -160,26 +158,21 @@ def _find_refused(facts: Facts, term: Term) -> list[JSON] | None:
 def _none_is_written(facts: Facts) -> bool:
     """Return True if the writer's schemas certainly refuse each of the listed values."""
     values = facts.values or {}
-    trials = sum(literal_term.listed_count for literal_term, _ in facts.literals)
+    trials = sum(other.listed_count for other, _ in facts.literals)
     if (
         len(values) > _MAX_LISTED_VALUES
         or len(values) * trials > _MAX_TRIALS
-        or any(literal_term.year == 2013 for literal_term, _ in facts.literals)
+        or any(other.year == 2013 for other, _ in facts.literals)
     ):
         return False
-    checks = [
-        (literal_term.accepts, holds) for literal_term, holds in facts.literals if literal_term.accepts is not None
-    ]
+    checks = [(other.accepts, holds) for other, holds in facts.literals if other.accepts is not None]
     return all(any(accepts(value) != holds for accepts, holds in checks) for value in values.values())
 
 
 def _passes(facts: Facts, term: Term, value: JSON) -> bool:
     """Return True if the reader accepts ``value`` or the writer refuses it, as far as their validators can decide."""
     assert term.accepts is not None
-    if any(
-        literal_term.accepts is not None and literal_term.accepts(value) != holds
-        for literal_term, holds in facts.literals
-    ):
+    if any(other.accepts is not None and other.accepts(value) != holds for other, holds in facts.literals):
         return True
     return term.accepts(value)
 
@@ -419,7 +412,7 @@ class Prover:
         for split in self._list_splits(facts, term, keyword) if depth else ():
             results = [(case, self._check_case(case, term, keyword)) for case in self._list_cases(facts, split)]
             if self.spent:
-                return [*(difference_found for _, result in results for difference_found in result), *differences]
+                return [*(difference for _, result in results for difference in result), *differences]
             failing = [(case, result) for case, result in results if result and not self.is_empty(case.literals)]
             if not failing:
                 return []
@@ -432,9 +425,9 @@ class Prover:
         if best is None:
             return self._confirm(facts, term, keyword, differences)
         return [
-            difference_found
+            difference
             for case, result in best
-            for difference_found in self._check_by_cases(case, term, keyword, result, depth - 1)
+            for difference in self._check_by_cases(case, term, keyword, result, depth - 1)
         ]
 
     def _confirm(self, facts: Facts, term: Term, keyword: str, differences: list[Difference]) -> list[Difference]:
@@ -570,9 +563,8 @@ def compare(reader: JsonSchemaDocument, writer: JsonSchemaDocument, *, steps: in
         for new, old in pairs
         if "opaque" in new.keywords
     ]
-    return [*removed, *compare_terms([(new, old) for new, old in pairs if "opaque" not in new.keywords], steps)][
-        :MAX_FINDINGS
-    ]
+    differences = compare_terms([(new, old) for new, old in pairs if "opaque" not in new.keywords], steps)
+    return [*removed, *differences][:MAX_FINDINGS]
 
 
 def compare_terms(pairs: Iterable[tuple[Term, Term]], steps: int = MAX_STEPS) -> list[Difference]:
@@ -587,10 +579,7 @@ def compare_terms(pairs: Iterable[tuple[Term, Term]], steps: int = MAX_STEPS) ->
         if differences and prover.spent:
             # A difference that was found before the limit may be a case that was left unsolved.
             differences = [make_undecided(new, f"the comparison reached its limit of {steps} steps")]
-        unique |= {
-            (difference_found.path, difference_found.rule, difference_found.message): difference_found
-            for difference_found in differences
-        }
+        unique |= {(difference.path, difference.rule, difference.message): difference for difference in differences}
     return list(unique.values())[:MAX_FINDINGS]
 
 
