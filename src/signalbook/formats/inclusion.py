@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from signalbook.formats.base import MAX_FINDINGS, shorten
-from signalbook.formats.compatibility import Difference
+from signalbook.formats.compatibility import Difference, TooManySteps
 from signalbook.values import JSON
 from signalbook.work import spend
 
@@ -32,10 +32,6 @@ class Clause(Generic[Q]):
 
     questions: tuple[Q, ...] = ()
     otherwise: Difference | None = None
-
-
-class TooManySteps(Exception):
-    """Raised when a comparison takes more steps than allowed."""
 
 
 def make_difference(path: str, rule: str, old: JSON, new: JSON, message: str) -> Difference:

@@ -10,15 +10,8 @@ from operator import and_, not_
 from typing import Final, NamedTuple
 
 from signalbook.formats.base import MAX_FINDINGS, format_pointer
-from signalbook.formats.compatibility import Difference
-from signalbook.formats.inclusion import (
-    Clause,
-    TooManySteps,
-    find_answers,
-    find_refutations,
-    make_difference,
-    make_undecided,
-)
+from signalbook.formats.compatibility import Difference, TooManySteps
+from signalbook.formats.inclusion import Clause, find_answers, find_refutations, make_difference, make_undecided
 from signalbook.formats.jsonstructure import primitives
 from signalbook.formats.jsonstructure.document import list_containers, list_identities
 from signalbook.formats.jsonstructure.primitives import Family

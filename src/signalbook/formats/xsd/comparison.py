@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, NamedTuple
 from xmlschema.validators import XsdAttribute, XsdElement, XsdGroup
 
 from signalbook.formats.base import MAX_FINDINGS
-from signalbook.formats.compatibility import Difference
-from signalbook.formats.inclusion import Clause, TooManySteps, find_refutations, make_difference, make_undecided
+from signalbook.formats.compatibility import Difference, TooManySteps
+from signalbook.formats.inclusion import Clause, find_refutations, make_difference, make_undecided
 from signalbook.formats.xsd import models, simpletypes
 from signalbook.formats.xsd.limits import XS, local_name
 from signalbook.formats.xsd.models import Incomplete, Leaf, Outcome, Pair, Unexpected, read_wildcard_names

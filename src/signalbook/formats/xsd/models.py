@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from xmlschema.validators import XsdAnyElement, XsdGroup
 
-from signalbook.formats.inclusion import TooManySteps
+from signalbook.formats.compatibility import TooManySteps
 
 Spend = Callable[[int], None]
 _MAX_NESTING: Final = 200
