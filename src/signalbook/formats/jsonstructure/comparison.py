@@ -76,11 +76,8 @@ def find_differences(reader: Structure, writer: Structure) -> list[Difference]:
         top = TypePair(comparison.writer.make_type(old), comparison.reader.make_type(new), True)
         return find_refutations([top], comparison.examine, max_clauses=MAX_STEPS)
     if old is not None:
-        return [
-            make_difference(
-                "", "type_removed", _format_type(old), None, "whole payloads have a type for the writer, but none here"
-            )
-        ]
+        message = "whole payloads have a type for the writer, but none here"
+        return [make_difference("", "type_removed", _format_type(old), None, message)]
     return comparison.compare_definitions()
 
 
@@ -344,11 +341,8 @@ class _Comparison:
             return [Clause((TypePair(alternative, reader, top),)) for alternative in whole]
         if old.kind in PRIMITIVES and (values := primitives.list_values(old.schema)) is not None:
             return self._compare_listed(values, old, reader, read)
-        fitting = [
-            alternative
-            for alternative in read
-            if primitives.find_family(alternative.kind) == primitives.find_family(old.kind)
-        ]
+        family = primitives.find_family(old.kind)
+        fitting = [alternative for alternative in read if primitives.find_family(alternative.kind) == family]
         if not fitting:
             return [self._make_type_clause(old, reader, read)]
         if len(read) == 1:
@@ -372,11 +366,9 @@ class _Comparison:
             return [_make_failed_clause(self.reader.find_path(new, keyword), rule, before, after, message)]
         if primitives.find_family(old.kind) == "array":
             return self._compare_arrays(question)
-        return (
-            self._compare_choices(question)
-            if new.kind == "choice" and not new.case
-            else self._compare_objects(question)
-        )
+        if new.kind == "choice" and not new.case:
+            return self._compare_choices(question)
+        return self._compare_objects(question)
 
     def _make_type_clause(self, old: Type, reader: Type, read: tuple[Type, ...]) -> Clause[TypePair]:
         path = self.reader.find_path(reader, "type")
@@ -394,9 +386,8 @@ class _Comparison:
             refused = self.reader.find_refused(alternative, refused)
         if not refused:
             return []
-        if not any(
-            primitives.find_family(alternative.kind) == primitives.find_family(old.kind) for alternative in read
-        ):
+        family = primitives.find_family(old.kind)
+        if not any(primitives.find_family(alternative.kind) == family for alternative in read):
             return [self._make_type_clause(old, reader, read)]
         keyword = "enum" if "enum" in read[0].schema else "const" if "const" in read[0].schema else "type"
         examples = ", ".join(_format_json(value) for value in refused[:_MAX_LISTED_NAMES])
@@ -423,33 +414,25 @@ class _Comparison:
             has_distinct_items = old.kind == "set"
         if new.kind == "set" and not has_distinct_items:
             message = "items may be written twice, but must differ from each other here"
-            clauses.append(
-                _make_failed_clause(
-                    self.reader.find_path(new, "type"), "unique_items_added", old.kind, new.kind, message
-                )
-            )
+            path = self.reader.find_path(new, "type")
+            clauses.append(_make_failed_clause(path, "unique_items_added", old.kind, new.kind, message))
         return clauses
 
     def _compare_tuples(self, old: Type, new: Type) -> Clauses:
-        path = self.reader.find_path(new, "tuple")
         names: list[str] = new.schema["tuple"]
         if old.kind != "tuple":
+            path = self.reader.find_path(new, "type")
             message = f"lists of any length may be written, but exactly {len(names)} items are accepted here"
-            return [
-                _make_failed_clause(self.reader.find_path(new, "type"), "type_narrowed", old.kind, new.kind, message)
-            ]
+            return [_make_failed_clause(path, "type_narrowed", old.kind, new.kind, message)]
+        path = self.reader.find_path(new, "tuple")
         before: list[str] = old.schema["tuple"]
         if len(before) != len(names):
             message = f"{len(before)} items are written, but exactly {len(names)} are accepted here"
             return [_make_failed_clause(path, "tuple_length_changed", before, names, message)]
-        if before != names and set(before) & set(names) != {
-            name for at, name in enumerate(before) if names[at] == name
-        }:
-            return [
-                _make_failed_clause(
-                    path, "tuple_reordered", before, names, "the same items stand in another order here"
-                )
-            ]
+        kept = {name for name, reader_name in zip(before, names, strict=True) if name == reader_name}
+        if set(before) & set(names) != kept:
+            message = "the same items stand in another order here"
+            return [_make_failed_clause(path, "tuple_reordered", before, names, message)]
         written, read = (
             side.structure.list_properties(compared_type.schema)
             for side, compared_type in ((self.writer, old), (self.reader, new))
@@ -470,15 +453,8 @@ class _Comparison:
         if cases is None:
             expected = f"the member {name}" if name else "exactly one member"
             message = f"objects may be written that lack {expected} to tell which of the alternatives here is meant"
-            return [
-                _make_failed_clause(
-                    self.reader.find_path(new),
-                    "choice_added",
-                    _format_type(old.schema),
-                    _format_type(new.schema),
-                    message,
-                )
-            ]
+            before, after = _format_type(old.schema), _format_type(new.schema)
+            return [_make_failed_clause(self.reader.find_path(new), "choice_added", before, after, message)]
         clauses: Clauses = []
         for case in cases:
             if case in new.schema["choices"]:
@@ -495,12 +471,9 @@ class _Comparison:
         The member ``name`` selects the alternative or, if it is None, the only member of the value.
         """
         if name is None:
-            names = (
-                list(writer_members.properties)
-                if writer_members.more is None and not (top and writer_members.instance)
-                else []
-            )
-            return names if len(names) == 1 and writer_members.required.always == {*names} else None
+            names = list(writer_members.properties)
+            is_open = writer_members.more is not None or (top and writer_members.instance)
+            return names if not is_open and len(names) == 1 and writer_members.required.always == {*names} else None
         if writer_members.tag is not None and writer_members.free == name:
             return [writer_members.tag.case]
         if name not in writer_members.properties or name not in writer_members.required.always:
@@ -519,12 +492,8 @@ class _Comparison:
         if writer_members is None:
             return []
         if reader_members is None:
-            message = f"no value can be the alternative {new.case!r}"
-            return [
-                _make_failed_clause(
-                    self.reader.find_path(new), "nothing_accepted", _format_type(old.schema), None, message
-                )
-            ]
+            path, message = self.reader.find_path(new), f"no value can be the alternative {new.case!r}"
+            return [_make_failed_clause(path, "nothing_accepted", _format_type(old.schema), None, message)]
         self._spend(len(writer_members.properties) + len(reader_members.properties))
         if writer_members.tag is not None and writer_members.free is not None and writer_members.tagged is not None:
             writer_members = replace(
@@ -549,10 +518,8 @@ class _Comparison:
         """
         if reader_members.more is not None:
             return [Clause((TypePair(Type(id(_ANY), "", _ANY), reader_members.more, False),))]
-        message = "a payload may have $schema, which is not accepted here"
-        return [
-            _make_failed_clause(self.reader.find_path(new), "additional_properties_removed", "$schema", None, message)
-        ]
+        path, message = self.reader.find_path(new), "a payload may have $schema, which is not accepted here"
+        return [_make_failed_clause(path, "additional_properties_removed", "$schema", None, message)]
 
     def _compare_required(self, writer_members: _ObjectMembers, reader_members: _ObjectMembers, new: Type) -> Clauses:
         path = self.reader.find_path(new, "required")
@@ -569,13 +536,9 @@ class _Comparison:
         self._spend(names_compared // _NAMES_PER_STEP)
         if all(_has_exactly_one(number, writer_members, reader_members) for number in range(len(written))):
             return []
-        old_and_new = [sorted(names) for names in written], [sorted(names) for names in expected]
+        before, after = (_format_json([sorted(names) for names in sets]) for sets in (written, expected))
         message = "exactly one of these sets of properties is needed here, which what is written need not have"
-        return [
-            _make_failed_clause(
-                path, "required_changed", _format_json(old_and_new[0]), _format_json(old_and_new[1]), message
-            )
-        ]
+        return [_make_failed_clause(path, "required_changed", before, after, message)]
 
     def _compare_written_members(self, writer_members: _ObjectMembers, reader_members: _ObjectMembers) -> Clauses:
         clauses: Clauses = []
