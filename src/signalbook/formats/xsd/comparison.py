@@ -60,10 +60,8 @@ def find_differences(reader: Any, writer: Any, roots: Callable[[Any], list[Any]]
             message = f"the type {local_name(name)} is gone; what refers to it finds nothing"
         removed.append(make_difference(_find_path(written[name]), f"{kind}_removed", local_name(name), None, message))
     pairs = [ComponentPair(kind, part, read[name]) for name, part in written.items() if name in read]
-    removed = sorted(removed, key=lambda item: item.path) + find_refutations(
-        pairs, comparison.examine, max_clauses=MAX_STEPS
-    )
-    return removed[:MAX_FINDINGS]
+    removed.sort(key=lambda item: item.path)
+    return [*removed, *find_refutations(pairs, comparison.examine, max_clauses=MAX_STEPS)][:MAX_FINDINGS]
 
 
 def _list_own_types(schema: Any) -> list[Any]:
@@ -103,9 +101,8 @@ class _Comparison:
     def _compare_elements(self, old: XsdElement, new: XsdElement) -> Iterator[Clause[ComponentPair]]:
         path = _find_path(new)
         if old.nillable and not new.nillable:
-            yield _make_failed_clause(
-                path, "nillable_removed", True, False, "xsi:nil may be written, but is not accepted here"
-            )
+            message = "xsi:nil may be written, but is not accepted here"
+            yield _make_failed_clause(path, "nillable_removed", True, False, message)
         yield from self._compare_fixed(old, new, path)
         for identity in sorted(_list_identities(new) - _list_identities(old)):
             message = "values may be written that are not unique, or refer to nothing, which is asked for here"
@@ -130,9 +127,8 @@ class _Comparison:
         """Yield clauses for the simple types of two elements or attributes. With a fixed value,
         only its text is compared.
         """
-        problems = self._compare_texts(old.type, new.type)
-        if not problems or old.fixed is None:
-            yield from (_make_problem_clause(path, problem) for problem in problems)
+        if old.fixed is None or not self._find_problems(old.type, new.type):
+            yield from self._compare_texts(old.type, new.type, path)
         elif new.type.text_is_valid(old.fixed):
             message = "the fixed value may have other texts"
             yield Clause((), make_undecided(path, message, old.fixed, _format_type(new.type)))
@@ -177,17 +173,15 @@ class _Comparison:
             if reader_type is None and new.type.name == _ANY_TYPE:
                 reader_type = self.reader.maps.types.get(part.name)
             if reader_type is None or reader_type.abstract or reader_type.is_blocked(new):
-                message = (
-                    f"the type {local_name(part.name)} may be written in place of the declared one, but not be read"
-                )
-                yield _make_failed_clause(path, "derived_type_removed", local_name(part.name), None, message)
+                name = local_name(part.name)
+                message = f"the type {name} may be written in place of the declared one, but not be read"
+                yield _make_failed_clause(path, "derived_type_removed", name, None, message)
             else:
                 yield Clause((ComponentPair("type", part, reader_type),))
 
     def _compare_types(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
         if new.is_simple() and old.is_simple():
-            for problem in self._compare_texts(old, new):
-                yield _make_problem_clause(path, problem)
+            yield from self._compare_texts(old, new, path)
             return
         yield from self._compare_attributes(old, new, path)
         for test in sorted(_list_assertions(new) - _list_assertions(old)):
@@ -195,8 +189,7 @@ class _Comparison:
         writer_content, reader_content = (xsd if xsd.is_simple() else xsd.content for xsd in (old, new))
         match isinstance(writer_content, XsdGroup), isinstance(reader_content, XsdGroup):
             case False, False:
-                for problem in self._compare_texts(writer_content, reader_content):
-                    yield _make_problem_clause(path, problem)
+                yield from self._compare_texts(writer_content, reader_content, path)
             case False, True:
                 if not reader_content.mixed or not _is_emptiable(new, self.spend):
                     message = "a text may be written, but elements are expected here"
@@ -207,7 +200,11 @@ class _Comparison:
             case _:
                 yield from self._compare_contents(old, new, path)
 
-    def _compare_texts(self, old: Any, new: Any) -> list[simpletypes.SimpleTypeProblem]:
+    def _compare_texts(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
+        for problem in self._find_problems(old, new):
+            yield _make_failed_clause(path, *problem)
+
+    def _find_problems(self, old: Any, new: Any) -> list[simpletypes.SimpleTypeProblem]:
         if (old, new) not in self._simple:
             self._simple[old, new] = simpletypes.find_problems(old, new, self.spend)
         return self._simple[old, new]
@@ -340,22 +337,20 @@ class _Comparison:
                 yield _make_failed_clause(*_describe_opened(element))
         for name, attribute in _list_globals(self.reader.maps.attributes):
             declared = self.writer.maps.attributes.get(name)
-            problems = self._compare_texts(declared.type, attribute.type) if declared is not None else []
-            yield from (_make_problem_clause(_find_path(attribute), problem) for problem in problems)
-            if declared is None and not _is_any_text(attribute.type):
+            if declared is not None:
+                yield from self._compare_texts(declared.type, attribute.type, _find_path(attribute))
+            elif not _is_any_text(attribute.type):
                 yield _make_failed_clause(*_describe_opened(attribute))
         for part in _list_complex_types(self.writer):
             self.spend(1)
             if part.abstract:
                 continue
-            reader_type = self.reader.maps.types.get(part.name)
+            reader_type, name = self.reader.maps.types.get(part.name), local_name(part.name)
             if reader_type is not None and not reader_type.abstract:
                 yield Clause((ComponentPair("type", part, reader_type),))
             else:
-                message = f"xsi:type may name the type {local_name(part.name)} in any content, but it cannot be read"
-                yield _make_failed_clause(
-                    _find_path(part), "derived_type_removed", local_name(part.name), None, message
-                )
+                message = f"xsi:type may name the type {name} in any content, but it cannot be read"
+                yield _make_failed_clause(_find_path(part), "derived_type_removed", name, None, message)
 
     def _compare_attributes(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
         written, read = ({} if xsd.is_simple() else xsd.attributes for xsd in (old, new))
@@ -395,10 +390,7 @@ class _Comparison:
             return
         declared = self.writer.maps.attributes.get(name) if wildcard.process_contents != "skip" else None
         if declared is not None:
-            yield from (
-                _make_problem_clause(_find_path(new), problem)
-                for problem in self._compare_texts(declared.type, new.type)
-            )
+            yield from self._compare_texts(declared.type, new.type, _find_path(new))
         elif wildcard.process_contents != "strict" and (not _is_any_text(new.type) or new.fixed is not None):
             yield _make_failed_clause(*_describe_opened(new))
 
@@ -408,10 +400,9 @@ class _Comparison:
         strict, allowed_names = old.process_contents, read_wildcard_names(old)
         if new is None or not allowed_names.is_within([read_wildcard_names(new)], excluded):
             message = "attributes of other names may be written, but not all of them are accepted here"
-            old_and_new = (str(allowed_names), None if new is None else str(read_wildcard_names(new)))
-            yield _make_failed_clause(
-                path, "any_attribute_removed" if new is None else "any_attribute_narrowed", *old_and_new, message
-            )
+            rule = "any_attribute_removed" if new is None else "any_attribute_narrowed"
+            reader_names = None if new is None else str(read_wildcard_names(new))
+            yield _make_failed_clause(path, rule, str(allowed_names), reader_names, message)
         elif _STRICTNESS.index(new.process_contents) > _STRICTNESS.index(strict):
             message = "attributes that are declared nowhere may be written, but have to be as declared here"
             yield _make_failed_clause(path, "any_attribute_narrowed", strict, new.process_contents, message)
@@ -421,10 +412,7 @@ class _Comparison:
                 if name in excluded or not allowed_names.allows(name):
                     continue
                 if declared is not None:
-                    yield from (
-                        _make_problem_clause(_find_path(attribute), problem)
-                        for problem in self._compare_texts(declared.type, attribute.type)
-                    )
+                    yield from self._compare_texts(declared.type, attribute.type, _find_path(attribute))
                 elif strict == "lax" and not _is_any_text(attribute.type):
                     yield _make_failed_clause(*_describe_opened(attribute))
             if new.process_contents == "strict":
@@ -438,10 +426,6 @@ class _Comparison:
 
 def _make_failed_clause(path: str, rule: str, old: Any, new: Any, message: str) -> Clause[ComponentPair]:
     return Clause((), make_difference(path, rule, old, new, message))
-
-
-def _make_problem_clause(path: str, problem: simpletypes.SimpleTypeProblem) -> Clause[ComponentPair]:
-    return _make_failed_clause(path, *problem)
 
 
 def _describe_opened(part: Any) -> tuple[str, str, Any, Any, str]:

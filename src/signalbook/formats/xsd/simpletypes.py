@@ -273,15 +273,10 @@ def _compare_union(old: _Facets, new: _Facets, spend: Callable[[int], None], dep
         ]
         if all(problems_by_member):
             # A text that is refused by one member because of listed values may be accepted by another member.
-            other_rules = ("type_changed", "value_refused")
-            near_reasons = [
-                reasons for reasons in problems_by_member if not any(reason.rule in other_rules for reason in reasons)
-            ]
-            problems += (
-                near_reasons[0]
-                if len(near_reasons) == 1
-                else [_make_changed_problem(member, new.xsd, "no member of the union takes all of it")]
-            )
+            other_rules = {"type_changed", "value_refused"}
+            near = [reasons for reasons in problems_by_member if other_rules.isdisjoint(part.rule for part in reasons)]
+            changed = [_make_changed_problem(member, new.xsd, "no member of the union takes all of it")]
+            problems += near[0] if len(near) == 1 else changed
     return problems
 
 
@@ -324,31 +319,24 @@ def _compare_atomic(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
         takes_any_text or new.builtin.name in _WHITESPACE_TYPES
     ):
         return _compare_as_text(old, new)
+    why = f"a {_name_type(old.xsd)} need not be a {_name_type(new.xsd)}"
     if old.primitive != new.primitive and not takes_any_text:
-        return [_make_changed_problem(old.xsd, new.xsd, f"a {_name_type(old.xsd)} need not be a {_name_type(new.xsd)}")]
+        return [_make_changed_problem(old.xsd, new.xsd, why)]
     if old.primitive == names.XSD_DECIMAL:
         if new.is_integer and not old.is_integer:
             return [_make_narrowed_problem(old.xsd, new.xsd, "decimals may have a point, integers may not")]
     elif not takes_any_text and not _is_within(old.builtin, new.builtin):
-        return [
-            _make_narrowed_problem(old.xsd, new.xsd, f"a {_name_type(old.xsd)} need not be a {_name_type(new.xsd)}")
-        ]
+        return [_make_narrowed_problem(old.xsd, new.xsd, why)]
     elif _find_identity_type(old.builtin) != _find_identity_type(new.builtin):
         why = "identifiers and references to them are checked in the whole document"
         return [_make_undecided_problem(old.xsd, new.xsd, why)]
     if old.spaces < new.spaces:
-        return [
-            SimpleTypeProblem(
-                "whitespace_changed", *_format_both(old, new), "white space is written that is not kept here"
-            )
-        ]
+        message = "white space is written that is not kept here"
+        return [SimpleTypeProblem("whitespace_changed", *_format_both(old, new), message)]
     constrained = new.patterns or new.enumeration is not None or new.lengths != (0, float("inf"))
     if old.spaces > new.spaces and constrained:
-        return [
-            SimpleTypeProblem(
-                "whitespace_changed", *_format_both(old, new), "white space counts here, but does not for the writer"
-            )
-        ]
+        message = "white space counts here, but does not for the writer"
+        return [SimpleTypeProblem("whitespace_changed", *_format_both(old, new), message)]
     return [
         *_compare_ranges(old.lengths, new.lengths, "characters"),
         *_compare_texts(old, new),
@@ -381,11 +369,8 @@ def _compare_floats(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
 def _compare_as_text(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
     """Return the problems of reading values of any kind as a type whose values are texts."""
     if new.patterns or new.enumeration is not None or new.assertions or new.lengths != (0, float("inf")):
-        return [
-            _make_changed_problem(
-                old.xsd, new.xsd, f"the text of a {_name_type(old.xsd)} need not be one that is accepted here"
-            )
-        ]
+        why = f"the text of a {_name_type(old.xsd)} need not be one that is accepted here"
+        return [_make_changed_problem(old.xsd, new.xsd, why)]
     return []
 
 
