@@ -335,6 +335,29 @@ def test_types_available_to_xsi_type_in_any_content_are_compared(root: str) -> N
     assert why(text(root + abstract.format("int")), text(root)) == []
 
 
+@pytest.mark.parametrize("process", ["skip", "lax", "strict"])
+def test_fixed_values_of_attributes_that_wildcards_allow(process: str) -> None:
+    """A declared attribute has its fixed value wherever a wildcard of the reader allows it."""
+    root = of("", f'<xs:anyAttribute processContents="{process}"/>')
+    described = of("", attribute("a", "xs:string", 'fixed="1"') + f'<xs:anyAttribute processContents="{process}"/>')
+    free, fixed = attribute("a", "xs:string"), attribute("a", "xs:string", 'fixed="1"')
+    rules = {"skip": [], "lax": [("@a", "fixed_added")], "strict": [("@a", "fixed_added")]}
+    assert why(text(root + free), text(root + fixed)) == rules[process]
+    assert why(text(root + fixed), text(root + free)) == []
+    opened = [("@a", "attribute_added_to_open_content_model")]
+    assert why(text(root), text(root + fixed)) == (opened if process == "lax" else [])
+    expected = [("r/@a", "attribute_added_to_open_content_model" if process == "skip" else "fixed_added")]
+    assert why(text(root + free), text(described + free)) == expected
+
+
+def test_fixed_values_of_elements_in_any_content() -> None:
+    root = of(seq(wild(process="lax")))
+    anything = '<xs:element name="b" type="xs:anyType" nillable="true"{}/>'
+    assert why(text(root), text(root + anything.format(""))) == []
+    expected = [("b", "element_added_to_open_content_model")]
+    assert why(text(root), text(root + anything.format(' fixed="1"'))) == expected
+
+
 def test_identity_constraints() -> None:
     def keyed(constraint: str, prefix: str = "t") -> SchemaText:
         body = of(seq(element("a", occurs="*"))).replace("</xs:element>", f"{constraint}</xs:element>")

@@ -104,6 +104,7 @@ class _Comparison:
             message = "xsi:nil may be written, but is not accepted here"
             yield _make_failed_clause(path, "nillable_removed", True, False, message)
         yield from self._compare_fixed(old, new, path)
+        yield from self._compare_defaults(old, new, path)
         for identity in sorted(_list_identities(new) - _list_identities(old)):
             message = "values may be written that are not unique, or refer to nothing, which is asked for here"
             yield _make_failed_clause(path, "identity_constraint_added", None, " ".join(identity), message)
@@ -137,13 +138,16 @@ class _Comparison:
             yield _make_failed_clause(path, "value_refused", old.fixed, _format_type(new.type), message)
 
     def _compare_fixed(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
-        """Yield clauses for the fixed values and defaults of two elements or attributes."""
+        """Yield clauses for the fixed values of two elements or attributes."""
         if new.fixed is not None and old.fixed != new.fixed:
             rule = "fixed_added" if old.fixed is None else "fixed_changed"
             message = f"another value than {new.fixed} may be written, which is fixed here"
             yield _make_failed_clause(path, rule, old.fixed, new.fixed, message)
         elif new.fixed is not None and _find_value_space(old.type) != _find_value_space(new.type):
             yield Clause((), make_undecided(path, "fixed values of different types", old.fixed, new.fixed))
+
+    def _compare_defaults(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
+        """Yield clauses for the values that two elements or attributes have if nothing is written."""
         before, after = (part.fixed if part.fixed is not None else part.default for part in (old, new))
         if before is not None and before != after and not (old.fixed is not None and new.fixed is not None):
             message = f"where nothing is written {before} is meant, but {'nothing' if after is None else after} is read"
@@ -274,7 +278,7 @@ class _Comparison:
         if writer.names is not None and reader.names is not None:
             yield from self._compare_wildcards(writer, reader, path)
         elif writer.names is not None:
-            yield from self._compare_undescribed(writer, reader.component)
+            yield from self._compare_open_element(reader.component, _find_strictness(writer))
         elif reader.names is None:
             yield Clause((ComponentPair("element", writer.component, reader.component),))
         else:
@@ -293,10 +297,9 @@ class _Comparison:
             message = f"{element.local_name} may be written, but is not declared here"
             yield _make_failed_clause(path, "element_removed", element.local_name, None, message)
 
-    def _compare_undescribed(self, wildcard: Leaf, element: XsdElement) -> Iterator[Clause[ComponentPair]]:
+    def _compare_open_element(self, element: XsdElement, strictness: str) -> Iterator[Clause[ComponentPair]]:
         """Yield clauses for the reader's ``element`` at a place where the writer has a wildcard."""
         declared = self.writer.maps.elements.get(element.name)
-        strictness = _find_strictness(wildcard)
         if strictness != "skip" and declared is not None:
             yield Clause((ComponentPair("element", declared, element),))
         elif strictness != "strict" and not _is_anything(element):
@@ -319,28 +322,11 @@ class _Comparison:
         elif writer_strictness == "lax":
             yield Clause((ComponentPair("lax", None, None),))
         else:
-            for _, element in _list_globals(self.reader.maps.elements):
-                if not _is_anything(element):
-                    yield _make_failed_clause(*_describe_opened(element))
-            for _, attribute in _list_globals(self.reader.maps.attributes):
-                if not _is_any_text(attribute.type):
-                    yield _make_failed_clause(*_describe_opened(attribute))
+            yield from self._compare_globals("skip")
 
     def _compare_lax(self) -> Iterator[Clause[ComponentPair]]:
         """Yield clauses for a place with any content, where top-level declarations and named types must match."""
-        for name, element in _list_globals(self.reader.maps.elements):
-            self.spend(1)
-            declared = self.writer.maps.elements.get(name)
-            if declared is not None:
-                yield Clause((ComponentPair("element", declared, element),))
-            elif not _is_anything(element):
-                yield _make_failed_clause(*_describe_opened(element))
-        for name, attribute in _list_globals(self.reader.maps.attributes):
-            declared = self.writer.maps.attributes.get(name)
-            if declared is not None:
-                yield from self._compare_texts(declared.type, attribute.type, _find_path(attribute))
-            elif not _is_any_text(attribute.type):
-                yield _make_failed_clause(*_describe_opened(attribute))
+        yield from self._compare_globals("lax")
         for part in _list_complex_types(self.writer):
             self.spend(1)
             if part.abstract:
@@ -351,6 +337,24 @@ class _Comparison:
             else:
                 message = f"xsi:type may name the type {name} in any content, but it cannot be read"
                 yield _make_failed_clause(_find_path(part), "derived_type_removed", name, None, message)
+
+    def _compare_globals(self, strictness: str) -> Iterator[Clause[ComponentPair]]:
+        """Yield clauses for all top-level declarations of the reader, which the writer's wildcards allow."""
+        for _, element in _list_globals(self.reader.maps.elements):
+            self.spend(1)
+            yield from self._compare_open_element(element, strictness)
+        for _, attribute in _list_globals(self.reader.maps.attributes):
+            yield from self._compare_open_attribute(attribute, strictness)
+
+    def _compare_open_attribute(self, attribute: XsdAttribute, strictness: str) -> Iterator[Clause[ComponentPair]]:
+        """Yield clauses for the reader's ``attribute`` at a place where the writer has a wildcard."""
+        declared = self.writer.maps.attributes.get(attribute.name)
+        if strictness != "skip" and declared is not None:
+            path = _find_path(attribute)
+            yield from self._compare_value_types(declared, attribute, path)
+            yield from self._compare_fixed(declared, attribute, path)
+        elif strictness != "strict" and not _is_any_text(attribute):
+            yield _make_failed_clause(*_describe_opened(attribute))
 
     def _compare_attributes(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
         written, read = ({} if xsd.is_simple() else xsd.attributes for xsd in (old, new))
@@ -379,6 +383,7 @@ class _Comparison:
         path = _find_path(new)
         yield from self._compare_value_types(old, new, path)
         yield from self._compare_fixed(old, new, path)
+        yield from self._compare_defaults(old, new, path)
 
     def _compare_other_attribute(self, new: Any, old: Any, wildcard: Any, name: str) -> Iterator[Clause[ComponentPair]]:
         """Yield clauses for the reader's attribute ``new``, which the writer does not have or may omit."""
@@ -388,11 +393,7 @@ class _Comparison:
         described = old is not None and old.use != "prohibited"
         if described or wildcard is None or new.use == "prohibited" or not read_wildcard_names(wildcard).allows(name):
             return
-        declared = self.writer.maps.attributes.get(name) if wildcard.process_contents != "skip" else None
-        if declared is not None:
-            yield from self._compare_texts(declared.type, new.type, _find_path(new))
-        elif wildcard.process_contents != "strict" and (not _is_any_text(new.type) or new.fixed is not None):
-            yield _make_failed_clause(*_describe_opened(new))
+        yield from self._compare_open_attribute(new, wildcard.process_contents)
 
     def _compare_any_attributes(
         self, old: Any, new: Any, excluded: set[str], path: str
@@ -408,13 +409,8 @@ class _Comparison:
             yield _make_failed_clause(path, "any_attribute_narrowed", strict, new.process_contents, message)
         elif strict != "skip" and new.process_contents != "skip":
             for name, attribute in _list_globals(self.reader.maps.attributes):
-                declared = self.writer.maps.attributes.get(name)
-                if name in excluded or not allowed_names.allows(name):
-                    continue
-                if declared is not None:
-                    yield from self._compare_texts(declared.type, attribute.type, _find_path(attribute))
-                elif strict == "lax" and not _is_any_text(attribute.type):
-                    yield _make_failed_clause(*_describe_opened(attribute))
+                if name not in excluded and allowed_names.allows(name):
+                    yield from self._compare_open_attribute(attribute, strict)
             if new.process_contents == "strict":
                 for name, attribute in _list_globals(self.writer.maps.attributes):
                     if allowed_names.allows(name) and name not in self.reader.maps.attributes and name not in excluded:
@@ -512,11 +508,13 @@ def _list_globals(components: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _is_anything(element: Any) -> bool:
-    return bool(element.type.name == _ANY_TYPE and element.nillable and not element.identities)
+    is_any_type = element.type.name == _ANY_TYPE and element.fixed is None
+    return bool(is_any_type and element.nillable and not element.identities)
 
 
-def _is_any_text(xsd: Any) -> bool:
-    return xsd.name in (f"{XS}anySimpleType", f"{XS}anyAtomicType", f"{XS}string")
+def _is_any_text(attribute: Any) -> bool:
+    names = (f"{XS}anySimpleType", f"{XS}anyAtomicType", f"{XS}string")
+    return attribute.type.name in names and attribute.fixed is None
 
 
 def _index_derived(schema: Any) -> dict[int, list[Any]]:
