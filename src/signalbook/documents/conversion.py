@@ -19,7 +19,7 @@ def convert(document: JSON, *, source: str, files: LocalFiles | None) -> tuple[J
     """
     match standard_of(document):
         case "AsyncAPI":
-            from signalbook.documents.asyncapi.definitions import convert_asyncapi
+            from signalbook.documents.asyncapi.conversion import convert_asyncapi
 
             return convert_asyncapi(document, source=source, files=files)
         case "OpenAPI":
