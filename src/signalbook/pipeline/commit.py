@@ -28,7 +28,7 @@ from signalbook.pipeline.errors import PipelineError, build_disk_error
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
 from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, TableFormat
-from signalbook.pipeline.landing.staged_files import rename_file
+from signalbook.pipeline.landing.staged_files import rename_file_columns
 from signalbook.pipeline.landing.tasks import BatchAttempt
 from signalbook.pipeline.places import Place, Where, place_of, run_in_parallel
 from signalbook.pipeline.tables.base import Outdated, Tables
@@ -81,7 +81,7 @@ def _assign_table(
     columns = pq.read_schema((output / files[0].staged).open_for_arrow())
     chosen, stored = _find_accepting_table(tables, table, columns)
     if stored is not columns:
-        files = [rename_file(output, file, stored) for file in files]
+        files = [rename_file_columns(output, file, stored) for file in files]
     tables.expect(chosen, stored)
     folder = tables.choose_folder(chosen, batch)
     return [replace(file, table=chosen, name=folder + file.name) for file in files]

@@ -95,7 +95,7 @@ def read_rows(
         raise PipelineError(f"cannot read {description} {place}: {error}") from error
 
 
-def rename_file(output: Place, file: DataFile, schema: pa.Schema) -> DataFile:
+def rename_file_columns(output: Place, file: DataFile, schema: pa.Schema) -> DataFile:
     """Replace a staged file by one with the columns of ``schema``, and return the new file. Raises ``OSError``.
 
     ``schema`` is the result of ``rename_columns`` for the columns of the file. The batch must not be in the journal
