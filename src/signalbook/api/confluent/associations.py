@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
-from signalbook.api.confluent.reading import subjects_of
+from signalbook.api.confluent.queries import subjects_of
 from signalbook.api.confluent.requests import ConfluentRequest, answer
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.kernel.responses import Response

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Final, TypeAlias, TypeVar
 
 from signalbook.api.confluent.associations import read_choice, stored
-from signalbook.api.confluent.reading import page, render_version, subjects_of
+from signalbook.api.confluent.queries import page, render_version, subjects_of
 from signalbook.api.confluent.requests import ConfluentRequest, answer
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion

@@ -11,7 +11,7 @@ from typing import Final
 
 from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
-from signalbook.api.confluent.reading import place_of, requested_subject, subject_of
+from signalbook.api.confluent.queries import place_of, requested_subject, subject_of
 from signalbook.api.confluent.requests import ConfluentRequest
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.confluent.naming import (

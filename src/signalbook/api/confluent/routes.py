@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope
 
 from signalbook.access.base import Forbidden, Unauthenticated
 from signalbook.api.cncf import is_mutable
-from signalbook.api.confluent import associating, associations, listing, reading, rights, settings, writing
+from signalbook.api.confluent import association_changes, associations, listing, queries, registration, rights, settings
 from signalbook.api.confluent.requests import CONTENT_TYPE, ConfluentRequest, answer, parse_path
 from signalbook.api.confluent.rights import Right
 from signalbook.api.confluent.subjects import Subjects
@@ -95,53 +95,53 @@ _MODE: Final[dict[str, Operation]] = {
     "DELETE": _write(rights.list_setting_rights, settings.delete_mode),
 }
 ROUTES: Final[dict[tuple[str, ...], dict[str, Operation]]] = {
-    (): {"GET": _build_read(reading.show_liveness), "POST": _build_read(reading.show_liveness)},
-    ("contexts",): {"GET": _build_read(reading.list_contexts)},
-    ("contexts", "{}"): {"DELETE": _write(rights.list_context_deletion_rights, writing.delete_context)},
+    (): {"GET": _build_read(queries.show_liveness), "POST": _build_read(queries.show_liveness)},
+    ("contexts",): {"GET": _build_read(queries.list_contexts)},
+    ("contexts", "{}"): {"DELETE": _write(rights.list_context_deletion_rights, registration.delete_context)},
     ("subjects",): {"GET": _build_read(listing.list_subjects)},
     ("subjects", "{}"): {
-        "POST": _build_read(writing.look_up),
-        "DELETE": _write(rights.list_deletion_rights, writing.delete_subject),
+        "POST": _build_read(registration.look_up),
+        "DELETE": _write(rights.list_deletion_rights, registration.delete_subject),
     },
     ("subjects", "{}", "versions"): {
-        "GET": _build_read(reading.list_versions),
-        "POST": _write(rights.list_register_rights, writing.register, writing.find_known_version),
+        "GET": _build_read(queries.list_versions),
+        "POST": _write(rights.list_register_rights, registration.register, registration.find_known_version),
     },
     ("subjects", "{}", "versions", "{}"): {
-        "GET": _build_read(reading.show_version),
-        "DELETE": _write(rights.list_deletion_rights, writing.delete_version),
+        "GET": _build_read(queries.show_version),
+        "DELETE": _write(rights.list_deletion_rights, registration.delete_version),
     },
-    ("subjects", "{}", "versions", "{}", "schema"): {"GET": _build_read(reading.show_version_text)},
-    ("subjects", "{}", "versions", "{}", "referencedby"): {"GET": _build_read(reading.list_referrers)},
-    ("subjects", "{}", "versions", "{}", "tags"): {"POST": _write(rights.list_register_rights, writing.tag)},
-    ("subjects", "{}", "metadata"): {"GET": _build_read(reading.find_latest_with_metadata)},
+    ("subjects", "{}", "versions", "{}", "schema"): {"GET": _build_read(queries.show_version_text)},
+    ("subjects", "{}", "versions", "{}", "referencedby"): {"GET": _build_read(queries.list_referrers)},
+    ("subjects", "{}", "versions", "{}", "tags"): {"POST": _write(rights.list_register_rights, registration.tag)},
+    ("subjects", "{}", "metadata"): {"GET": _build_read(queries.find_latest_with_metadata)},
     ("schemas",): {"GET": _build_read(listing.list_schemas)},
-    ("schemas", "types"): {"GET": _build_read(reading.list_types)},
-    ("schemas", "ids", "{}"): {"GET": _build_read(reading.show_schema)},
-    ("schemas", "ids", "{}", "schema"): {"GET": _build_read(reading.show_schema_text)},
-    ("schemas", "ids", "{}", "subjects"): {"GET": _build_read(reading.list_subjects_with_id)},
-    ("schemas", "ids", "{}", "versions"): {"GET": _build_read(reading.list_versions_with_id)},
-    ("schemas", "guids", "{}"): {"GET": _build_read(reading.show_guid)},
-    ("schemas", "guids", "{}", "ids"): {"GET": _build_read(reading.list_ids_of_guid)},
-    ("compatibility", "subjects", "{}", "versions"): {"POST": _build_read(writing.compare)},
-    ("compatibility", "subjects", "{}", "versions", "{}"): {"POST": _build_read(writing.compare)},
-    ("associations",): {"POST": _write(None, associating.create)},
+    ("schemas", "types"): {"GET": _build_read(queries.list_types)},
+    ("schemas", "ids", "{}"): {"GET": _build_read(queries.show_schema)},
+    ("schemas", "ids", "{}", "schema"): {"GET": _build_read(queries.show_schema_text)},
+    ("schemas", "ids", "{}", "subjects"): {"GET": _build_read(queries.list_subjects_with_id)},
+    ("schemas", "ids", "{}", "versions"): {"GET": _build_read(queries.list_versions_with_id)},
+    ("schemas", "guids", "{}"): {"GET": _build_read(queries.show_guid)},
+    ("schemas", "guids", "{}", "ids"): {"GET": _build_read(queries.list_ids_of_guid)},
+    ("compatibility", "subjects", "{}", "versions"): {"POST": _build_read(registration.compare)},
+    ("compatibility", "subjects", "{}", "versions", "{}"): {"POST": _build_read(registration.compare)},
+    ("associations",): {"POST": _write(None, association_changes.create)},
     ("associations:batchGet",): {"POST": _build_read(associations.batch_get)},
-    ("associations:batchMutate",): {"POST": _write(None, associating.batch_mutate)},
+    ("associations:batchMutate",): {"POST": _write(None, association_changes.batch_mutate)},
     ("associations", "subjects", "{}"): {"GET": _build_read(associations.of_subject)},
     ("associations", "resources", "{}"): {
         "GET": _build_read(associations.of_resource),
-        "PUT": _write(None, associating.upsert),
-        "DELETE": _write(None, associating.delete),
+        "PUT": _write(None, association_changes.upsert),
+        "DELETE": _write(None, association_changes.delete),
     },
     ("associations", "resources", "{}", "{}"): {"GET": _build_read(associations.of_named)},
     ("config",): _CONFIG,
     ("config", "{}"): _CONFIG,
     ("mode",): _MODE,
     ("mode", "{}"): _MODE,
-    ("v1", "metadata", "id"): {"GET": _build_read(reading.show_cluster)},
-    ("v1", "metadata", "version"): {"GET": _build_read(reading.release)},
-    ("v1", "metadata", "deployment"): {"GET": _build_read(reading.show_deployment)},
+    ("v1", "metadata", "id"): {"GET": _build_read(queries.show_cluster)},
+    ("v1", "metadata", "version"): {"GET": _build_read(queries.release)},
+    ("v1", "metadata", "deployment"): {"GET": _build_read(queries.show_deployment)},
 }
 
 
@@ -218,7 +218,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         operation = self._find_operation(request)
         write = operation if isinstance(operation, Write) else None
         # If a commit is running, the write has to wait anyway, so checking there costs less.
-        shared = write is not None and kernel.commits.busy and len(body) <= writing.QUICK
+        shared = write is not None and kernel.commits.busy and len(body) <= registration.QUICK
         if write is None or (write.known is not None and not shared):
             response = await self._try_answer(request, operation)
         if response is None and write is not None:
@@ -241,7 +241,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
     async def _try_answer(self, request: ConfluentRequest, operation: Operation) -> Response | None:
         """Return the response if no write is needed, else None. Small requests run on the event loop, where a thread
         costs more."""
-        quick = self.kernel.direct and len(request.body) <= writing.QUICK and isinstance(operation, Write)
+        quick = self.kernel.direct and len(request.body) <= registration.QUICK and isinstance(operation, Write)
         if quick and b'"references"' not in request.body:
             return self._read_answer(request, operation)
         return await self.kernel.workers.read(partial(self._read_answer, request, operation))
@@ -251,7 +251,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
             self.check(view, request)
             if isinstance(operation, Read):
                 return _set_accepted_type(operation.handler(view, request), request.raw_headers)
-            subjects = reading.subjects_of(view, request)
+            subjects = queries.subjects_of(view, request)
             operation.check_rights(subjects, request)
             response = None if operation.known is None else operation.known(request, subjects)
             return None if response is None else _set_accepted_type(response, request.raw_headers)
@@ -289,7 +289,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         operation = self._find_operation(request)
         if not isinstance(operation, Write):
             raise errors.not_allowed()
-        subjects = reading.subjects_of(session.view, request)
+        subjects = queries.subjects_of(session.view, request)
         operation.check_rights(subjects, request)
         return _set_accepted_type(operation.handler(session, request, subjects), request.raw_headers)
 
@@ -299,7 +299,9 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
 
     def failed(self, error: Exception, scope: Scope) -> Response:
         """Return an error in the form and media type that clients expect."""
-        response = error.response if isinstance(error, associating.Undone) else self._build_failure(error, scope)
+        response = (
+            error.response if isinstance(error, association_changes.Undone) else self._build_failure(error, scope)
+        )
         return _set_accepted_type(response, RequestHeaders(scope["headers"]))
 
     def _build_failure(self, error: Exception, scope: Scope) -> Response:

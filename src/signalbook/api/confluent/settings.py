@@ -7,7 +7,7 @@ from typing import Final
 
 from signalbook.access.base import Action
 from signalbook.api.confluent.changes import SubjectWriter
-from signalbook.api.confluent.reading import place_of, subjects_of
+from signalbook.api.confluent.queries import place_of, subjects_of
 from signalbook.api.confluent.requests import ConfluentRequest, answer
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.kernel.responses import Response

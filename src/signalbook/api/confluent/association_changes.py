@@ -20,12 +20,12 @@ from signalbook.api.confluent.associations import (
 )
 from signalbook.api.confluent.candidates import build_candidate
 from signalbook.api.confluent.changes import SubjectWriter
-from signalbook.api.confluent.reading import subjects_of
+from signalbook.api.confluent.queries import subjects_of
 from signalbook.api.confluent.references import check_unreferred
+from signalbook.api.confluent.registration import check_writable, delete_softly, register_in
 from signalbook.api.confluent.requests import ConfluentRequest, answer
 from signalbook.api.confluent.rights import WRITE, subject_right
 from signalbook.api.confluent.subjects import Subjects
-from signalbook.api.confluent.writing import check_writable, delete_softly, register_in
 from signalbook.api.kernel.responses import Response
 from signalbook.confluent.associations import (
     STRONG,

@@ -16,7 +16,7 @@ from signalbook.api.confluent.associations import (
 from signalbook.api.confluent.candidates import RegistrationCandidate, build_candidate, schema_members
 from signalbook.api.confluent.changes import SubjectWriter
 from signalbook.api.confluent.compatibility import explain, find_differences, list_predecessors
-from signalbook.api.confluent.reading import (
+from signalbook.api.confluent.queries import (
     find_version_anywhere,
     list_qualified_references,
     render_version,
