@@ -21,7 +21,7 @@ from tests.codegen.standalone import cases, hard, suite
 from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code has to do
 
 from signalbook.codegen.base import Generated, GeneratorError, generate, read_input
-from signalbook.codegen.go.emit import quoted
+from signalbook.codegen.go.records import quoted
 
 MODULE = "example.com/shop"
 LEAST = 21

@@ -17,7 +17,7 @@ from tests.codegen.standalone import hard, suite
 from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code has to do
 
 from signalbook.codegen.base import GeneratorError
-from signalbook.codegen.rust.emit import identifier
+from signalbook.codegen.rust.records import identifier
 
 HOME = Path(sys.prefix) / "brokers" / "rust"
 HERE = Path(__file__).parent

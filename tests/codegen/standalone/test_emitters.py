@@ -14,10 +14,10 @@ from tests.codegen.conftest import DOCUMENT, GROUP
 from tests.codegen.standalone import hard, suite
 from tests.codegen.standalone.literals import TEXTS, Language, is_one_line, read_literal, translate_unicode_escapes
 
-from signalbook.codegen.go import emit as go
-from signalbook.codegen.java import emit as java
-from signalbook.codegen.rust import emit as rust
-from signalbook.codegen.typescript import emit as typescript
+from signalbook.codegen.go import records as go
+from signalbook.codegen.java import records as java
+from signalbook.codegen.rust import records as rust
+from signalbook.codegen.typescript import records as typescript
 
 EMITTERS: Final[dict[Language, ModuleType]] = {
     "typescript": typescript, "java": java, "go": go, "rust": rust,

@@ -16,7 +16,7 @@ from signalbook.codegen.base import (
     runtime_files,
 )
 from signalbook.codegen.datatypes import RecordTable
-from signalbook.codegen.go.emit import (
+from signalbook.codegen.go.records import (
     KEYWORDS,
     TypeNames,
     comment,

@@ -17,7 +17,7 @@ from signalbook.codegen.base import (
     Inexpressible,
     grouped,
 )
-from signalbook.codegen.java.emit import (
+from signalbook.codegen.java.records import (
     CLASSES,
     KEYWORDS,
     class_names,

@@ -17,8 +17,8 @@ from signalbook.codegen.base import (
 )
 from signalbook.codegen.naming import last_part, snake, unique
 from signalbook.codegen.payloadtypes import ALL_FORMATS, PayloadTypes, payload_types
-from signalbook.codegen.python.emit import EmittedTypes, Style, docstring, emit
 from signalbook.codegen.python.formatting import format_python
+from signalbook.codegen.python.records import EmittedTypes, Style, docstring, emit
 from signalbook.messages import CompiledDefinition, Param, Policy, required_inputs
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import JSONObject

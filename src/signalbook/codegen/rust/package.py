@@ -17,7 +17,7 @@ from signalbook.codegen.base import (
     runtime_files,
 )
 from signalbook.codegen.naming import last_part, underscored, unique
-from signalbook.codegen.rust.emit import (
+from signalbook.codegen.rust.records import (
     KEYWORDS,
     MOST_ARGUMENTS,
     NOT_RAW,

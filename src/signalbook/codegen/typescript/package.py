@@ -15,7 +15,7 @@ from signalbook.codegen.standalone.messages import (
     argument_names,
     standalone,
 )
-from signalbook.codegen.typescript.emit import (
+from signalbook.codegen.typescript.records import (
     WIDTH,
     alias,
     comment,
