@@ -8,11 +8,11 @@ from signalbook.formats.compatibility import (
     RULES,
     Difference,
     SchemaText,
+    convert_difference,
     find_comparison,
     is_transitive,
     list_differences,
     list_directions,
-    make_finding,
 )
 from signalbook.values import dump_json
 
@@ -70,8 +70,8 @@ def test_unknown_format_cannot_be_compared() -> None:
 def test_words_for_people() -> None:
     """The newer document is the one to mend, whichever of the two is the reader."""
     difference = Difference(path="R.a", rule="type_changed", old="writer", new="reader", message="they differ")
-    backward = make_finding("backward", difference, document="new", against="old")
+    backward = convert_difference("backward", difference, document="new", against="old")
     expected = ("new#R.a: reading data of old: they differ [type_changed]", "writer", "reader")
     assert (str(backward), backward.old, backward.new) == expected
-    forward = make_finding("forward", difference, document="new", against="old")
+    forward = convert_difference("forward", difference, document="new", against="old")
     assert (forward.message, forward.old, forward.new) == ("read by old: they differ", "reader", "writer")

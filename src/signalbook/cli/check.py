@@ -427,7 +427,7 @@ def compare(new: SchemaFile, old: SchemaFile, rule: str) -> Verdict:
     Raises ``SignalbookError`` for a format that is unknown or has no comparison.
     """
     from signalbook.formats.base import SchemaError, list_supported
-    from signalbook.formats.compatibility import SchemaText, find_comparison, list_differences, make_finding
+    from signalbook.formats.compatibility import SchemaText, convert_difference, find_comparison, list_differences
 
     for schema in (new, old):
         if not schema.format:
@@ -446,7 +446,7 @@ def compare(new: SchemaFile, old: SchemaFile, rule: str) -> Verdict:
         raise SignalbookError(f"{new.name} cannot be compared with {old.label}: {error}") from None
     if not differences:
         return Verdict()
-    faults = [make_finding(*violation, document=new.name, against=old.label) for violation in differences]
+    faults = [convert_difference(*violation, document=new.name, against=old.label) for violation in differences]
     detail = f"{new.name} does not fit behind {old.label}"
     return Verdict.refused(
         RegistryError("compatibility_violation", subject=new.name, compat=rule, detail=detail, faults=faults)

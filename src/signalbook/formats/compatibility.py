@@ -166,7 +166,7 @@ def list_differences(rule: str, new: SchemaText, old: SchemaText) -> list[tuple[
     ]
 
 
-def make_finding(direction: Direction, difference: Difference, *, document: str, against: str) -> Finding:
+def convert_difference(direction: Direction, difference: Difference, *, document: str, against: str) -> Finding:
     """Return ``difference`` as a finding; ``document`` and ``against`` name the newer and the older document.
 
     ``old`` and ``new`` of the finding are the values in the older and the newer document.

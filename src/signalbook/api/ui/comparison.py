@@ -21,7 +21,7 @@ from signalbook.engine.read.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats.base import extract_text
-from signalbook.formats.compatibility import Difference, Direction, SchemaText, list_differences, make_finding
+from signalbook.formats.compatibility import Difference, Direction, SchemaText, convert_difference, list_differences
 from signalbook.values import JSON, JSONObject, dump_json
 from signalbook.work import OutOfTime, TooComplex, Work
 from signalbook.xid import Kind, Xid, XidError
@@ -300,7 +300,9 @@ def _find_obstacle(side: _Side) -> str:
 def _build_verdict(direction: Direction, question: str, differences: list[Difference], old: _Side) -> Verdict:
     undecided = [difference.message for difference in differences if difference.rule == "undecided"]
     answer = "not known" if undecided and len(undecided) == len(differences) else "no" if differences else "yes"
-    lines = (make_finding(direction, difference, document="", against=f"“{old.xid.id}”") for difference in differences)
+    lines = (
+        convert_difference(direction, difference, document="", against=f"“{old.xid.id}”") for difference in differences
+    )
     return Verdict(
         direction=direction,
         question=question,

@@ -18,7 +18,7 @@ from signalbook.engine.search.links import IMPORT
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats.base import extract_text
-from signalbook.formats.compatibility import SchemaText, list_differences, make_finding
+from signalbook.formats.compatibility import SchemaText, convert_difference, list_differences
 from signalbook.storage.base import Row
 from signalbook.values import Finding, JSONObject, dump_json
 from signalbook.work import OutOfTime, TooComplex, Work
@@ -255,7 +255,7 @@ class _Trial:
         except SchemaError as error:
             return self._judge_unreadable(rule, old, error)
         findings = tuple(
-            make_finding(direction, difference, document=str(xid), against="what is stored")
+            convert_difference(direction, difference, document=str(xid), against="what is stored")
             for direction, difference in differences
         )
         decided = [item for item in findings if item.rule != "undecided"]

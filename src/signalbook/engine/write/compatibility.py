@@ -22,10 +22,10 @@ from signalbook.engine.write.validation import check_formats, check_imports, mak
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.formats.compatibility import (
+    convert_difference,
     find_comparison,
     is_transitive,
     list_differences,
-    make_finding,
 )
 from signalbook.model import ResourceType
 from signalbook.storage.base import Row
@@ -297,7 +297,7 @@ def _compare_pair(
     if differences:
         comparisons.broken.setdefault(version.id, []).append(ancestor.id)
         comparisons.findings += [
-            make_finding(direction, difference, document=str(version.xid), against=against)
+            convert_difference(direction, difference, document=str(version.xid), against=against)
             for direction, difference in differences[: MAX_DIFFERENCES - len(comparisons.findings)]
         ]
     elif not outcome.referred:  # referenced documents may change, and the key has only two digests

@@ -235,7 +235,7 @@ class _ComparedDocument:
             return [Clause(tuple(self.make_type(properties[name]) for name in type.schema["tuple"]))]
         if type.kind in PRIMITIVES and primitives.is_empty(type.schema):
             return []
-        if primitives.find_family(type.kind) != "object":
+        if primitives.find_json_type(type.kind) != "object":
             return [Clause()]
         members = self.find_members(type)
         if members is None:
@@ -335,14 +335,14 @@ class _Comparison:
         old = written[0]
         if old.kind == "choice" and not old.case:
             return [Clause((TypePair(replace(old, case=name), reader, top),)) for name in old.schema["choices"]]
-        families = {primitives.find_family(alternative.kind) for alternative in read}
+        families = {primitives.find_json_type(alternative.kind) for alternative in read}
         if old.kind == "any" and families >= _FAMILIES:
             whole = (Type(old.owner, f"{old.suffix}/{at}", schema) for at, schema in enumerate(_ALL_TYPES))
             return [Clause((TypePair(alternative, reader, top),)) for alternative in whole]
         if old.kind in PRIMITIVES and (values := primitives.list_values(old.schema)) is not None:
             return self._compare_listed(values, old, reader, read)
-        family = primitives.find_family(old.kind)
-        fitting = [alternative for alternative in read if primitives.find_family(alternative.kind) == family]
+        family = primitives.find_json_type(old.kind)
+        fitting = [alternative for alternative in read if primitives.find_json_type(alternative.kind) == family]
         if not fitting:
             return [self._make_type_clause(old, reader, read)]
         if len(read) == 1:
@@ -364,7 +364,7 @@ class _Comparison:
             rule, keyword, message = problem
             before, after = _format_keyword(old.schema, keyword), _format_keyword(new.schema, keyword)
             return [_make_failed_clause(self.reader.find_path(new, keyword), rule, before, after, message)]
-        if primitives.find_family(old.kind) == "array":
+        if primitives.find_json_type(old.kind) == "array":
             return self._compare_arrays(question)
         if new.kind == "choice" and not new.case:
             return self._compare_choices(question)
@@ -386,8 +386,8 @@ class _Comparison:
             refused = self.reader.find_refused(alternative, refused)
         if not refused:
             return []
-        family = primitives.find_family(old.kind)
-        if not any(primitives.find_family(alternative.kind) == family for alternative in read):
+        family = primitives.find_json_type(old.kind)
+        if not any(primitives.find_json_type(alternative.kind) == family for alternative in read):
             return [self._make_type_clause(old, reader, read)]
         keyword = "enum" if "enum" in read[0].schema else "const" if "const" in read[0].schema else "type"
         examples = ", ".join(_format_json(value) for value in refused[:_MAX_LISTED_NAMES])

@@ -17,7 +17,7 @@ _LENGTHS: Final = {"date": 10, "datetime": 38, "time": 27, "uuid": 36}
 _URIS: Final = frozenset({"date", "datetime", "time", "duration", "uuid", "decimal", "binary", *LONGS})
 
 
-def find_family(kind: str) -> Family | None:
+def find_json_type(kind: str) -> Family | None:
     """Return the JSON type of the values of ``kind``; None for ``any``."""
     if kind in PRIMITIVES:
         if kind in ("null", "boolean"):
@@ -53,7 +53,7 @@ def find_problem(writer: JSONObject, reader: JSONObject) -> Problem | None:
         keyword = "const" if "const" in reader else "enum"
         return "enum_added", keyword, "only listed values are accepted here, but others may be written"
     old, new = writer["type"], reader["type"]
-    if find_family(old) == "number":
+    if find_json_type(old) == "number":
         return _compare_numbers(old, new)
     if new == "string":
         return _compare_lengths(writer, reader)

@@ -34,10 +34,10 @@ def substitute_variables(name: str, value: str | float | bool) -> str:
             raise PipelineError(f"the option {name} wants the environment variable {match[1]}, which is not set")
         return os.environ[match[1]]
 
-    return VARIABLE.sub(read_variable, as_text(value))
+    return VARIABLE.sub(read_variable, format_option(value))
 
 
-def as_text(value: str | float | bool) -> str:
+def format_option(value: str | float | bool) -> str:
     """Return the value of an option as text for connectors and catalogs: booleans in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -79,7 +79,7 @@ def parse_catalog(section: Mapping[str, str | float | bool]) -> CatalogChoice | 
     """
     if not section:
         return None
-    texts = {name: as_text(value) for name, value in section.items()}
+    texts = {name: format_option(value) for name, value in section.items()}
     namespace = texts.pop("namespace", "")
     levels = tuple(namespace.split(".")) if namespace else ()
     if not all(levels):
