@@ -278,20 +278,14 @@ def _compare_pair(
     if comparisons.compared >= MAX_PAIRS:
         return f"more than {MAX_PAIRS} comparisons in one request"
     comparisons.compared += 1
-    texts = [
-        (compared_version.document, str(compared_version.attributes["format"]))
-        for compared_version in (version, ancestor)
-    ]
+    texts = [(copy.document, str(copy.attributes["format"])) for copy in (version, ancestor)]
     outcome = yield from check_with_references(pair, texts, version.xid, partial(list_differences, rule), context)
     if outcome is None:
         return None
     if outcome.error is not None:
-        is_same_version = version.id == ancestor.id
-        names = (
-            f'two documents of Version "{version.id}"'
-            if is_same_version
-            else f'Versions "{version.id}" and "{ancestor.id}"'
-        )
+        names = f'Versions "{version.id}" and "{ancestor.id}"'
+        if version.id == ancestor.id:
+            names = f'two documents of Version "{version.id}"'
         return f"{names} cannot be compared: {outcome.error}"
     differences = outcome.items
     if differences:
@@ -307,11 +301,8 @@ def _compare_pair(
 
 def _make_pair_key(version: VersionCopy, ancestor: VersionCopy, rule: str) -> tuple[str | None, ...]:
     """Return the key of a pair: digests, formats and the rule, so that the same two documents are compared once."""
-    names = [
-        (compared_version.document, str(compared_version.attributes.get("format")))
-        for compared_version in (version, ancestor)
-    ]
-    return (*names[0], *names[1], rule.casefold().removesuffix("_transitive"))
+    texts = [(copy.document, str(copy.attributes.get("format"))) for copy in (version, ancestor)]
+    return (*texts[0], *texts[1], rule.casefold().removesuffix("_transitive"))
 
 
 def _remember_pair(pair: tuple[str | None, ...]) -> None:
@@ -373,12 +364,8 @@ def check_compatibility(
                 raise _make_unknown_error(resource, version, rule, reason)
             set_outcome(version, _COMPATIBILITY, make_outcome("compatibilityvalidated", reason))
         elif version.before is not None:  # the stored outcome is still valid
-            stored_attributes = version.before.attributes
-            set_outcome(
-                version,
-                _COMPATIBILITY,
-                {name: stored_attributes[name] for name in _COMPATIBILITY if name in stored_attributes},
-            )
+            stored = version.before.attributes
+            set_outcome(version, _COMPATIBILITY, {name: stored[name] for name in _COMPATIBILITY if name in stored})
 
 
 def check_replaced(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
@@ -401,9 +388,8 @@ def check_replaced(resource: ResourceCopy, type: ResourceType, context: Context)
         for version, (earlier,) in batch:
             reason = _find_obstacle(version, rule, context)
             if reason is None:
-                reason = yield from _compare_pair(
-                    version, earlier, rule, context, comparisons, "the document it replaces"
-                )
+                against = "the document it replaces"
+                reason = yield from _compare_pair(version, earlier, rule, context, comparisons, against)
             if reason is not None and rejects:
                 raise _make_unknown_error(resource, earlier, rule, reason)
             if reason is not None:
@@ -415,8 +401,8 @@ def check_replaced(resource: ResourceCopy, type: ResourceType, context: Context)
         detail = f"Versions whose new document does not fit behind the one it replaces: {', '.join(comparisons.broken)}"
         raise comparisons.make_error(resource, rule, detail)
     context.findings.extend(
-        replace(difference_found, severity="warning", message=f"against the rule {rule}, {difference_found.message}")
-        for difference_found in comparisons.findings
+        replace(finding, severity="warning", message=f"against the rule {rule}, {finding.message}")
+        for finding in comparisons.findings
     )
 
 

@@ -148,15 +148,11 @@ class _DomainCheck:
         message_groups = {xid for group in endpoints for xid in self._list_message_groups(group)}
         rows = [row for xid in sorted(message_groups) if (row := self._find_group(xid)) is not None]
         if rows:
-            pairs = (
-                (plural, resource_type)
-                for plural, group in self._groups.items()
-                for resource_type in group.resources.values()
-            )
             types = frozenset(
-                (plural, pair_type.plural)
-                for plural, pair_type in pairs
-                if _is_of_domain(pair_type.document, "message")
+                (plural, resource_type.plural)
+                for plural, group_type in self._groups.items()
+                for resource_type in group_type.resources.values()
+                if _is_of_domain(resource_type.document, "message")
             )
             yield MessageIds(groups=tuple(rows), types=types, limit=_MAX_MESSAGEIDS)
 
@@ -164,15 +160,14 @@ class _DomainCheck:
         """Load these messages and their base messages, one or two queries per level, however many there are."""
         loaded: set[Xid] = set()
         while pending:
-            is_incomplete = True
-            while (
-                is_incomplete
-            ):  # repeated, because the target of a cross reference is known only once the reference is loaded
+            # Repeated, because the target of a cross reference is known only once the reference is loaded.
+            while True:
                 for xid in pending:
                     self._find_attributes(xid)
-                is_incomplete = (missing := self._context.take_missing()) is not None
-                if missing is not None:
-                    yield missing
+                missing = self._context.take_missing()
+                if missing is None:
+                    break
+                yield missing
             loaded |= pending
             pending = {base for xid in pending for base in self._find_bases(self._find_attributes(xid) or {})} - loaded
 
@@ -198,9 +193,8 @@ class _DomainCheck:
             if _is_written(version):
                 yield from _locate_at(version.xid, self._check_message(version, resource, group))
             elif _has_new_selectors(group):
-                yield from _locate_at(
-                    version.xid, self._check_borrowed(_add_xid(version.attributes, resource.xid), group)
-                )
+                raw = _add_xid(version.attributes, resource.xid)
+                yield from _locate_at(version.xid, self._check_borrowed(raw, group))
 
     def _check_message(self, version: VersionCopy, resource: ResourceCopy, group: OwnerCopy) -> list[Finding]:
         # The Resource's xid names only its default Version; other messages may derive from that Version.
@@ -220,9 +214,8 @@ class _DomainCheck:
         """
         xids_by_name = dict(self._list_schema_names(raw))
         if isinstance(raw.get("dataschemaxid"), str):
-            xids_by_name["dataschemaxid"] = [
-                xid for xid in xids_by_name.get("dataschemaxid", ()) if self._is_schema(xid)
-            ]
+            xids = xids_by_name.get("dataschemaxid", ())
+            xids_by_name["dataschemaxid"] = [xid for xid in xids if self._is_schema(xid)]
         for name, xids in xids_by_name.items():
             if not any(self._exists(xid) for xid in xids):
                 text = f"there is no schema {raw[name]} in this registry"
