@@ -309,13 +309,12 @@ class PathWalk:
         )
 
     def _build_conditions(self, alternative: Alternative) -> tuple[Condition, ...]:
-        below = [expression for expression in alternative if expression.types]
-        conditions = (
-            test
-            for expression in below
+        return tuple(
+            self._resolve_default(test)
+            for expression in alternative
+            if expression.types
             for test in store_conditions(expression, self.lookup.model, self._types + expression.types)
         )
-        return tuple(map(self._resolve_default, conditions))
 
     def _resolve_default(self, test: Condition) -> Condition:
         """Return ``test``, with the condition "is the default Version" replaced by the id if ``base`` is a Resource."""
@@ -473,11 +472,8 @@ class FilterEvaluation:
         for number in sorted(passed):
             if self._filter.paths[number][depth : depth + 1] == (plural,):
                 alternative = self._filter.alternatives[number]
-                texts.append(
-                    ",".join(
-                        expression.write_below(depth + 1) for expression in alternative if len(expression.types) > depth
-                    )
-                )
+                below = (expression for expression in alternative if len(expression.types) > depth)
+                texts.append(",".join(expression.write_below(depth + 1) for expression in below))
         return "?" + "&".join(f"filter={quote(text, safe='=*!:@()~,')}" for text in dict.fromkeys(texts))
 
 

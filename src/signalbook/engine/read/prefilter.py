@@ -67,12 +67,8 @@ class _Prefilter:
             yield from self._test_year(name)
         elif name in _NUMERIC_COLUMNS:
             yield from self._test_number(name)
-        elif name == "isdefault" and len(self._types) == 3 and self._operand.boolean:
-            yield from (
-                [self._make_condition("own", "folded", "default")]
-                if self._expression.operator is Operator.EQUAL
-                else []
-            )
+        elif name == "isdefault" and len(self._types) == 3:
+            yield from self._test_default()
 
     def _test_id(self, part: Part) -> Iterator[Condition]:
         """Yield the condition for an id. Ids are stored in lower-case ASCII. PostgreSQL cannot compare with NUL."""
@@ -81,6 +77,10 @@ class _Prefilter:
         text = max(operand.pieces, key=len) if operand.wild else operand.pieces[0]
         if "\0" not in text:
             yield self._make_condition(part, "folded", relation, text)
+
+    def _test_default(self) -> Iterator[Condition]:
+        if self._operand.boolean and self._expression.operator is Operator.EQUAL:
+            yield self._make_condition("own", "folded", "default")
 
     def _test_number(self, column: str) -> Iterator[Condition]:
         instant = self._operand.instant
@@ -94,9 +94,8 @@ class _Prefilter:
         if match is not None and self._expression.operator is Operator.EQUAL:
             year = int(match[0])
             for relation, first in ((">=", year), ("<", year + 1)):
-                yield self._make_condition(
-                    self._part, column, relation, _count_microseconds(datetime(first, 1, 1, tzinfo=UTC))
-                )
+                start = _count_microseconds(datetime(first, 1, 1, tzinfo=UTC))
+                yield self._make_condition(self._part, column, relation, start)
 
     def _test_text(self) -> Iterator[Condition]:
         """Yield conditions for the JSON text: the key with the beginning of the value, and the longest part of a

@@ -167,12 +167,10 @@ class Renderer:
         values: JSONObject = {}
         for plural in plurals:
             members = node.collections.get(plural)
-            inside = self._doc and members is not None
-            url = (
-                self._build_relative_url(f"{path}/{plural}")
-                if inside
-                else self._build_url(node.xid / plural) + _query(node, plural)
-            )
+            if self._doc and members is not None:
+                url = self._build_relative_url(f"{path}/{plural}")
+            else:
+                url = self._build_url(node.xid / plural) + _query(node, plural)
             values[f"{plural}url"] = url
             values[f"{plural}count"] = node.counts.get(plural, 0)
             if members is not None:

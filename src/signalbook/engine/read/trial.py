@@ -194,12 +194,9 @@ class _Trial:
             if dependent.relation in ("messagegroups", "messages"):
                 groups.setdefault(dependent.source, set()).add(dependent.on.resource.owner)
             # Versions of the tried Resource itself do not change, even if they refer to it.
-            if (
-                dependent.source not in effects
-                and dependent.source.resource != self._target
-                and dependent.relation != "relatedto"
-            ):
-                new.setdefault(dependent.source, dependent)
+            source = dependent.source
+            if source not in effects and source.resource != self._target and dependent.relation != "relatedto":
+                new.setdefault(source, dependent)
             if len(new) > MAX_DEPENDENTS:
                 break
         derived = [xid for xid, dependent in new.items() if dependent.relation == "basemessage"]
@@ -216,9 +213,8 @@ class _Trial:
             for dependent in dependents
             if dependent.relation not in _SCHEMA_RELATIONS
         }
-        for batch in batched(
-            (dependent for dependent in dependents if dependent.relation in _SCHEMA_RELATIONS), _DOCUMENTS_AT_ONCE
-        ):
+        by_schema = (dependent for dependent in dependents if dependent.relation in _SCHEMA_RELATIONS)
+        for batch in batched(by_schema, _DOCUMENTS_AT_ONCE):
             xids = [dependent.source for dependent in batch]
             rows = self._view.reader.get_many({*xids, *(xid.resource for xid in xids)})
             digests = {row.document for row in rows.values() if row.document is not None}

@@ -325,9 +325,8 @@ class View:
             inline = Inline(names={plural: _select_inline(options.inline, (plural,)) for plural in plurals})
             inline = Inline(names=dict.fromkeys(plurals, options.inline)) if target.is_collection else inline
             base = self._load_base(target.owner if target.is_collection else target, options)
-            remainder = (
-                FilterEvaluation(self.reader, options.filter, lookup).find_remainder(base, inline) or Remainder()
-            )
+            evaluation = FilterEvaluation(self.reader, options.filter, lookup)
+            remainder = evaluation.find_remainder(base, inline) or Remainder()
             nodes = [node for node in nodes if remainder.contains(node.xid.parts[-2], node.row.key)]
             for node in nodes:
                 node.remainder = remainder.select(node.xid.parts[-2], node.row.key)
@@ -345,9 +344,8 @@ class View:
         if options.filter is None:
             return None
         base = self._load_base(xid, options)
-        remainder = FilterEvaluation(self.reader, options.filter, self._lookup(options)).find_remainder(
-            base, options.inline
-        )
+        evaluation = FilterEvaluation(self.reader, options.filter, self._lookup(options))
+        remainder = evaluation.find_remainder(base, options.inline)
         if remainder is None:
             raise RegistryError("not_found", subject=str(xid))
         return remainder

@@ -85,11 +85,8 @@ def _parse_part(part: str, letters: tuple[str, str]) -> tuple[Conjunction, bool]
     if "*" not in part:
         return (_make_facet_condition(Phrase((forward + spell_part(before),))),), True
     conditions = [_make_facet_condition(Phrase((forward + spell_part(before),), prefix=True))] if before else []
-    conditions += (
-        [_make_facet_condition(Phrase((backward + spell_part(behind)[::-1],), prefix=True))]
-        if behind and backward
-        else []
-    )
+    if behind and backward:
+        conditions.append(_make_facet_condition(Phrase((backward + spell_part(behind)[::-1],), prefix=True)))
     # The texts before and after a star must not overlap, which words cannot express. Types have no reversed words.
     return tuple(conditions), not between and not (behind and (before or not backward))
 

@@ -57,11 +57,9 @@ def find_snippets(query: Query, texts: Iterable[Text], *, schema: str = "") -> t
     has_prose = any("prose" in condition.parts for condition in conditions)
     for text in texts if conditions else ():
         # Once there are enough snippets, a text is searched only for conditions that no other text matched.
-        open_conditions = (
-            conditions
-            if len(ranked) < MAX_SNIPPETS
-            else [c for n, c in enumerate(conditions) if n not in matched_conditions]
-        )
+        open_conditions = conditions
+        if len(ranked) >= MAX_SNIPPETS:
+            open_conditions = [c for n, c in enumerate(conditions) if n not in matched_conditions]
         if not open_conditions:
             break
         member = f"{text.path} {text.text}" if has_prose else text.path

@@ -93,9 +93,8 @@ def split(text: str) -> tuple[list[str], list[str]]:
     """
     if not text.isascii():
         text_runs = list(split_runs(text))
-        return [word.word for run in text_runs for word in run.words], [
-            run.joined.word for run in text_runs if run.joined
-        ]
+        joined = [run.joined.word for run in text_runs if run.joined]
+        return [word.word for run in text_runs for word in run.words], joined
     words: list[str] = []
     whole: list[str] = []
     for run in _RUN.findall(text):

@@ -123,12 +123,10 @@ def _judge_findings(version: VersionCopy, type: ResourceType, findings: list[Fin
     if errors:
         raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=errors)
     room = max(MAX_FINDINGS - len(context.findings), 0)
-    for finding_to_report in findings[:room]:
+    for finding in findings[:room]:
         # A path is a JSON Pointer or a text with line and column.
-        space = "" if finding_to_report.path.startswith("/") or not finding_to_report.path else " "
-        context.findings.append(
-            replace(finding_to_report, path=f"{version.xid}#{type.singular}{space}{finding_to_report.path}")
-        )
+        space = "" if finding.path.startswith("/") or not finding.path else " "
+        context.findings.append(replace(finding, path=f"{version.xid}#{type.singular}{space}{finding.path}"))
     return make_outcome("formatvalidated", None)
 
 
