@@ -444,14 +444,8 @@ def _list_remainders(
         for group in _group_steps(fits):
             yield writer_rest, frozenset(node for _, node in group)
     elif fits:
-        writer_counter = (
-            _find_counter(writer, next(iter(states)), steps[0][0]) if len(states) == len(steps) == 1 else None
-        )
-        reader_counter = (
-            _find_counter(reader, next(iter(reader_states)), fits[0][0])
-            if len(reader_states) == len(fits) == 1
-            else None
-        )
+        writer_counter = _find_single_counter(writer, states, steps)
+        reader_counter = _find_single_counter(reader, reader_states, fits)
         if writer_counter is None or reader_counter is None:
             yield writer_rest, frozenset(node for _, node in fits)
             return
@@ -464,6 +458,11 @@ def _list_remainders(
 
 
 Counter = tuple[int, int | None, int, int]
+
+
+def _find_single_counter(model: ContentModel, states: _States, steps: list[Step]) -> Counter | None:
+    """Return the counter of the only expression with its only step; None if there are several."""
+    return _find_counter(model, next(iter(states)), steps[0][0]) if len(states) == len(steps) == 1 else None
 
 
 def _find_counter(model: ContentModel, node: int, leaf: Leaf) -> Counter | None:

@@ -31,14 +31,8 @@ SINGLE_KEYWORDS: Final = (
 LIST_KEYWORDS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
 MAP_KEYWORDS: Final = ("properties", "patternProperties", "dependentSchemas", "definitions", "$defs", "dependencies")
 _VALUE_KEYWORDS: Final = (
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "pattern",
-    "const",
-)
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "pattern", "const",
+)  # fmt: skip
 _COUNT_KEYWORDS: Final = (
     "minLength", "minItems", "minProperties", "maxLength", "maxItems", "maxProperties", "minContains", "maxContains",
 )  # fmt: skip
@@ -139,13 +133,12 @@ def _read_schema_dependencies(keywords: JSONObject, make_term: MakeTerm, result:
 def _read_items(keywords: JSONObject, year: int, make_term: MakeTerm) -> dict[str, Any]:
     items = keywords.get("items")
     if isinstance(items, list) and year < 2020:
-        result = {"prefixItems": tuple(make_term(item, "items", index) for index, item in enumerate(items))}
-        additional = (
-            {"items": make_term(keywords["additionalItems"], "additionalItems")}
-            if "additionalItems" in keywords
-            else {}
-        )
-        return {**result, **additional}
+        result: dict[str, Any] = {
+            "prefixItems": tuple(make_term(item, "items", index) for index, item in enumerate(items))
+        }
+        if "additionalItems" in keywords:
+            result["items"] = make_term(keywords["additionalItems"], "additionalItems")
+        return result
     prefix = tuple(make_term(item, "prefixItems", index) for index, item in enumerate(keywords.get("prefixItems", ())))
     return {
         **({"prefixItems": prefix} if prefix else {}),

@@ -294,12 +294,7 @@ class Sameness:
         """Return True if each term of ``a`` can be paired with an equal term of ``b``, trying the same index first."""
         remaining = dict(enumerate(b))
         for index, term in enumerate(a):
-            positions = (
-                [index, *(position for position in remaining if position != index)]
-                if index in remaining
-                else list(remaining)
-            )
-            positions = positions[: max(0, _MAX_PAIRS - self.steps)]
+            positions = sorted(remaining, key=index.__ne__)[: max(0, _MAX_PAIRS - self.steps)]
             partner = next((position for position in positions if self(term, remaining[position])), None)
             if partner is None or self.steps > _MAX_PAIRS:
                 return False
