@@ -156,11 +156,9 @@ def build_landed(shape: Shape | None, *, rescue: bool = False, key: Shape | None
 
     ``None`` means that there is no schema for payloads or keys. ``rescue`` adds the column ``RESCUE``.
     """
-    keys = (
-        []
-        if key is None
-        else [_build_column(DECODED_KEY, find_arrow_type(key), "Key of the Kafka record, by its schema")]
-    )
+    keys = []
+    if key is not None:
+        keys.append(_build_column(DECODED_KEY, find_arrow_type(key), "Key of the Kafka record, by its schema"))
     return pa.schema([*ENVELOPE, *build_payload(shape), *(RESCUE if rescue else ()), *_LAST, *keys])
 
 

@@ -99,10 +99,8 @@ class _Comparison:
 
     def compare_landed(self, xid: str, place: Place) -> None:
         """Check the rows of the table file at ``place`` with the current and the candidate definition ``xid``."""
-        current_definition, candidate_definition = (
-            contract.definitions.get(xid) for contract in (self._today, self._tomorrow)
-        )
-        schemas = (use.schema_use.schema for use in (current_definition, candidate_definition) if use is not None)
+        definitions = [contract.definitions.get(xid) for contract in (self._today, self._tomorrow)]
+        schemas = (definition.schema_use.schema for definition in definitions if definition is not None)
         known_schema = next((schema for schema in schemas if schema is not None), None)
         rebuild = _read_nothing if known_schema is None else build_payload_reader(known_schema)
         expected = pa.schema([]) if known_schema is None else columns.build_payload(known_schema.shape())
@@ -114,13 +112,10 @@ class _Comparison:
             sample = rename_rows(pa.Table.from_batches([rows]), renamed)
             for row in sample.filter(pa.array(self._sample(first, len(rows)))).to_pylist():
                 attributes, payload = read_attributes(row), read(row)
-                now, then = (
-                    _find_violations(definition, row, attributes, payload)
-                    for definition in (current_definition, candidate_definition)
-                )
+                now, then = (_find_violations(definition, row, attributes, payload) for definition in definitions)
                 # The message landed once. If the current definition rejects the rebuilt message, its columns did not
                 # keep all of it, so that nothing can be concluded about the candidate.
-                if now and current_definition is not None:
+                if now and definitions[0] is not None:
                     self.found.doubtful += 1
                 else:
                     self._count(bool(now), bool(then), partial(_build_example, xid, by, row, then))
@@ -143,9 +138,8 @@ class _Comparison:
             return
         now, then = self._today.process(message), self._tomorrow.process(message)
         if self._is_requested(dead_letter, (*now, *then)):
-            self._count(
-                _is_refused(now), _is_refused(then), partial(dead_letter.build_example, self._plan.by, now, then)
-            )
+            build_example = partial(dead_letter.build_example, self._plan.by, now, then)
+            self._count(_is_refused(now), _is_refused(then), build_example)
 
     def _is_requested(self, dead_letter: _DeadLetterRow, outcomes: Sequence[Outcome]) -> bool:
         """Return True if a dead letter may be meant for a requested definition, or if all definitions are requested.

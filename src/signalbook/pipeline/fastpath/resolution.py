@@ -148,9 +148,8 @@ class _Resolution:
         if name == "record":
             if not (isinstance(shape, Struct) and pa.types.is_struct(source_type) and pa.types.is_struct(target_type)):
                 raise NoPlan
-            return _build_struct_conversion(
-                self.plan_record(writer_node, reader_node, source_type, target_type, shape), target_type
-            )
+            members = self.plan_record(writer_node, reader_node, source_type, target_type, shape)
+            return _build_struct_conversion(members, target_type)
         if name == "array" and isinstance(shape, ListOf):
             item = self._plan_value(
                 writer_node["items"], reader_node["items"], source_type.value_type, target_type.value_type, shape.item
@@ -162,9 +161,8 @@ class _Resolution:
             )
             return _build_map_conversion(value, target_type)
         has_same_name = name not in ("enum", "fixed") or _has_same_name(reader_node, writer_node)
-        same = reader_node.get("size") == writer_node.get("size") and set(writer_node.get("symbols", ())) <= set(
-            reader_node.get("symbols", ())
-        )
+        is_within = set(writer_node.get("symbols", ())) <= set(reader_node.get("symbols", ()))
+        same = reader_node.get("size") == writer_node.get("size") and is_within
         if not (has_same_name and same and source_type == target_type) or reader_node.get("aliases") or name == "array":
             raise NoPlan
         return _keep_array
@@ -180,10 +178,7 @@ class _Resolution:
         kinds = [_find_kind(branch) for branch in reader_branches]
         # If a union has several types of numbers or of texts, the slow path reads a value as the first type that fits,
         # which may not be the type that it was written with.
-        several = (
-            sum(branch_kind in _NUMBER_TYPES for branch_kind in kinds) > 1
-            or sum(branch_kind in _TEXT_TYPES for branch_kind in kinds) > 1
-        )
+        several = any(sum(kind in types for kind in kinds) > 1 for types in (_NUMBER_TYPES, _TEXT_TYPES))
         if whole[0] != whole[1] or several or source_type != target_type:
             raise NoPlan
         return _keep_array
@@ -228,9 +223,8 @@ def _build_default(part: JSONObject, schema: AvroSchema, shape: Shape, arrow_typ
     if "default" not in part:
         raise NoPlan
     try:
-        default = make_builder(shape, arrow_type, ValueForm.DECODED)(
-            [json_encoding.read_default(part, schema.names.types)], True
-        )
+        build = make_builder(shape, arrow_type, ValueForm.DECODED)
+        default = build([json_encoding.read_default(part, schema.names.types)], True)
     except (*MISFITS, RecursionError):
         raise NoPlan from None
     return lambda array: default.take(pa.array(np.zeros(len(array), np.int64)))

@@ -141,13 +141,9 @@ def _process(contract: Contract, builder: type[RowBuilder], batches: Iterator[pa
 def build_outcomes(contract: Contract, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield rows of ``_OUTCOME`` for rows of ``RECORD_COLUMNS``. This is the function for ``mapInArrow``."""
     for table, rows in _process(contract, TextRowBuilder, batches):
-        field_of_outcome = _OUTCOME.field(_DEAD_LETTER if table == DEAD_LETTERS else _LANDED)
-        members = pa.StructArray.from_arrays(
-            _select_arrays(rows, field_of_outcome.type), fields=list(field_of_outcome.type)
-        )
-        arrays = [
-            members if field.name == field_of_outcome.name else pa.nulls(len(rows), field.type) for field in _OUTCOME
-        ]
+        column = _OUTCOME.field(_DEAD_LETTER if table == DEAD_LETTERS else _LANDED)
+        members = pa.StructArray.from_arrays(_select_arrays(rows, column.type), fields=list(column.type))
+        arrays = [members if field.name == column.name else pa.nulls(len(rows), field.type) for field in _OUTCOME]
         yield pa.RecordBatch.from_arrays(arrays, schema=_OUTCOME)
 
 

@@ -50,11 +50,9 @@ class Union:
         shapes: list[JSON] = [self._build_shape(texts, distinction) for texts, distinction in grouped.values()]
         # Values that are not objects match none of the shapes, so their types get an alternative.
         other_types = [kind for kind in self.kinds if kind != "object"]
-        return {
-            "oneOf": [*shapes, {"type": other_types[0] if len(other_types) == 1 else other_types}]
-            if other_types
-            else shapes
-        }
+        if other_types:
+            shapes.append({"type": other_types[0] if len(other_types) == 1 else other_types})
+        return {"oneOf": shapes}
 
     def _build_shape(self, texts: list[str], distinction: JSONObject) -> JSONObject:
         case: JSON = {"const": texts[0]} if len(texts) == 1 else {"enum": [*texts]}

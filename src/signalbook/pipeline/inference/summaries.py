@@ -412,10 +412,7 @@ def _build_name(before: list[str], used_names: set[str]) -> str:
     literal = next((part for part in reversed(before) if _WORD.search(part.partition("{")[0])), "")
     words = _WORD.findall(literal.partition("{")[0])
     stem = _find_singular(words[-1].lower()) if words else "value"
-    name = (
-        stem
-        if stem not in used_names
-        else next(f"{stem}{n}" for n in itertools.count(2) if f"{stem}{n}" not in used_names)
-    )
+    names = itertools.chain([stem], (f"{stem}{n}" for n in itertools.count(2)))
+    name = next(candidate for candidate in names if candidate not in used_names)
     used_names.add(name)
     return name

@@ -530,11 +530,8 @@ def _describe_hidden(registry: str) -> tuple[str, ...]:
             return ()
     if not caller.get("hidden"):
         return ()
-    registry_name = without_user(registry)
-    return (
-        f"{registry_name}: {caller['name']} may not read all of it: definitions and schemas that are hidden are "
-        "not used",
-    )
+    note = f"{caller['name']} may not read all of it: definitions and schemas that are hidden are not used"
+    return (f"{without_user(registry)}: {note}",)
 
 
 def _build_referable(xid: str, names: ReferableSchema, roots: Mapping[str, str]) -> ReferableSchema:

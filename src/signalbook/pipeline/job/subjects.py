@@ -104,11 +104,7 @@ class Subjects:
         if strategy == "record":
             topic, name = "", subject
         if latest.type == "PROTOBUF":
-            kinds = [
-                _Kind(topic, f":{message_type}")
-                for message_type in self._list_message_types(latest)
-                if message_type == name
-            ]
+            kinds = [_Kind(topic, f":{name}")] if name in self._list_message_types(latest) else []
         else:
             # Compare with the end of the subject, because a title may contain hyphens.
             name = record_name(latest)
@@ -125,17 +121,9 @@ class Subjects:
             return [("", "")]
         first = min(number for subject, number in self.versions if subject == latest.subject)
         message_types = self._list_message_types(latest)
-        began = [
-            message_type
-            for message_type in self._list_message_types(self.versions[latest.subject, first])[:1]
-            if message_type in message_types
-        ]
-        main_type = next(iter((*began, *message_types)), "")
-        other_types = [
-            (f":{message_type}", f".{message_type.rpartition('.')[2]}")
-            for message_type in message_types
-            if message_type != main_type
-        ]
+        first_types = self._list_message_types(self.versions[latest.subject, first])[:1]
+        main_type = next((name for name in (*first_types, *message_types) if name in message_types), "")
+        other_types = [(f":{name}", f".{name.rpartition('.')[2]}") for name in message_types if name != main_type]
         return [(f":{main_type}" if main_type else "", ""), *other_types]
 
     def _list_message_types(self, version: SchemaVersion) -> tuple[str, ...]:

@@ -179,11 +179,8 @@ class _Columns:
         parts = self._find_parts(path, frame)
         expressions = parts.build_expressions(f"coalesce({salvage.RULE}, '{self.protocol}')", salvage.FILE, salvage.ROW)
         address = f"coalesce({salvage.WHY}, {parts.cast('address', 'string')}) AS address"
-        return self._assume(
-            frame.selectExpr(
-                *(address if expression.endswith(" AS address") else expression for expression in expressions)
-            )
-        )
+        expressions = [address if text.endswith(" AS address") else text for text in expressions]
+        return self._assume(frame.selectExpr(*expressions))
 
     def _assume(self, records: DataFrame) -> DataFrame:
         return assume_cloudevents(records) if self.assumed else records

@@ -225,12 +225,10 @@ def read_array_batches(path: str, file: Readable, limit: int = MAX_MESSAGE) -> I
     first = _read_first_piece(file)
     if not first.startswith(b"["):
         whole, size = _read_rest(file, first, limit)
-        if whole:
-            yield (
-                build_single_batch(path, whole, 0)
-                if size <= limit
-                else build_too_long_batch(path, whole, 0, size, limit)
-            )
+        if whole and size <= limit:
+            yield build_single_batch(path, whole, 0)
+        elif whole:
+            yield build_too_long_batch(path, whole, 0, size, limit)
         return
     scan, number, pending, lost = _Scan(), 0, [b""], _Lost()
     damage: list[DamagedFile] = []

@@ -341,11 +341,9 @@ class _Stream(_Rows, brokers.BrokerStreamReader):
         A stream without an offset is read from its first message at the time of the batch.
         """
         chosen = self._streams.choose_streams()
-        return (
-            {name: stream.build_offset(stream.state.last) for name, stream in chosen.items()}
-            if self._streams.latest
-            else {}
-        )
+        if not self._streams.latest:
+            return {}
+        return {name: stream.build_offset(stream.state.last) for name, stream in chosen.items()}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Make the stream end after the messages that exist now."""

@@ -346,10 +346,9 @@ class _Stream(brokers.BrokerStreamReader):
     def _open_spool(self) -> MessageSpool:
         if self._spool is None:
             request = self._request
-            options = (
-                _find_source(request).parse_broker(request.inputs, request.options).options
-            )  # including the options in addresses
-            self._spool = MessageSpool(self._place, limit=parse_spool_limit(options))
+            broker = _find_source(request).parse_broker(request.inputs, request.options)
+            # The options of the broker include those in addresses.
+            self._spool = MessageSpool(self._place, limit=parse_spool_limit(broker.options))
         return self._spool
 
     @property

@@ -181,8 +181,7 @@ class MessageSpool:
                 self._bytes -= self._sizes.pop(first)
             if self._tail is None and number >= self.end and self._sizes:
                 # The last segment is read but stays. Do not count its bytes: a segment as large as the limit would
-                # otherwise
-                # block all further messages.
+                # otherwise block all further messages.
                 last = next(reversed(self._sizes))
                 self._bytes -= self._sizes[last]
                 self._sizes[last] = 0

@@ -114,11 +114,9 @@ class IcebergTables(Tables):
         candidates = select_versions(table, self._list_names(table.group))
         # In a store, names are folders, which may not be tables. Only these candidates are checked, which will be
         # loaded anyway.
-        return (
-            [candidate for candidate in candidates if self._find(candidate) is not None]
-            if self._by_folders
-            else candidates
-        )
+        if self._by_folders:
+            return [candidate for candidate in candidates if self._find(candidate) is not None]
+        return candidates
 
     @property
     def _by_folders(self) -> bool:
@@ -236,11 +234,10 @@ class IcebergTables(Tables):
 
     def _append(self, table: TableName, batch: JournalEntry, places: Sequence[Place], summary: dict[str, str]) -> None:
         first, iceberg_table = ParquetFooter(places[0]), self._find(table)
-        fresh = (
-            self._create(table, first.columns, batch)
-            if iceberg_table is None
-            else Watched(iceberg_table, batch.id).transaction()
-        )
+        if iceberg_table is None:
+            fresh = self._create(table, first.columns, batch)
+        else:
+            fresh = Watched(iceberg_table, batch.id).transaction()
         with fresh:
             if iceberg_table is not None and iceberg_table.properties.get(COLUMNS_KEY) != _hash_columns(first.columns):
                 self._add_columns(fresh, first.columns)

@@ -91,11 +91,10 @@ def build_selection(existing: pa.Schema, target: pa.Schema) -> list[str]:
     expressions = []
     for field in target:
         source = matches.get(field.name)
-        expressions.append(
-            _build_null(field.type)
-            if source is None
-            else convert_expression(quote_identifier(source.name), source.type, field.type)
-        )
+        if source is None:
+            expressions.append(_build_null(field.type))
+        else:
+            expressions.append(convert_expression(quote_identifier(source.name), source.type, field.type))
     return expressions
 
 
@@ -235,10 +234,9 @@ class LandedTables:
             return None
         ((version, columns),) = parts.items()
         places = [place_of(path, self.output.storage) for path in sorted(self.tables.find_live_paths(version))]
-        if (
-            len(places) > max_files
-            or sum(run_in_parallel(self.output, lambda place: place.find_size(), places)) > max_bytes
-        ):
+        if len(places) > max_files:
+            return None
+        if sum(run_in_parallel(self.output, lambda place: place.find_size(), places)) > max_bytes:
             return None
         numbers = pa.record_batch({"number": pa.array(range(len(places)), pa.int64())})
         return read_files(places, columns, iter([numbers]))
@@ -256,9 +254,8 @@ class LandedTables:
             try:
                 # All columns are matched, because the member of a column can depend on the other columns.
                 matches = match_columns(all_columns, columns)
-                values = dict(zip(all_columns.names, build_selection(columns, all_columns), strict=True)) | {
-                    DAY: quote_name(DAY)
-                }
+                values = dict(zip(all_columns.names, build_selection(columns, all_columns), strict=True))
+                values[DAY] = quote_name(DAY)
                 # ``LANDED_AT`` is read as well: it gives the day of rows in files outside of folders by day.
                 read = {LANDED_AT, *(matches[name].name for name in selected if name in matches)}
                 rows = self._read_rows(session, version, pa.schema([field for field in columns if field.name in read]))
