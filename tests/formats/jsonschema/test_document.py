@@ -13,11 +13,7 @@ from signalbook.formats.base import UnresolvedReferences
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.jsonschema import FORMAT
 from signalbook.formats.jsonschema.document import (
-    DEFAULT,
     check_weight,
-    choose,
-    find_by_format,
-    find_by_schema_uri,
     find_fragment,
     load,
     lookup,
@@ -229,35 +225,6 @@ def test_a_validator_is_made_when_something_is_to_be_validated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "version"),
-    [
-        ("http://json-schema.org/draft-07/schema#", "draft-07"),
-        ("https://json-schema.org/draft-07/schema", "draft-07"),
-        ("http://json-schema.org/draft-04/schema", "draft-04"),
-        ("https://json-schema.org/draft/2020-12/schema#", "draft/2020-12"),
-    ],
-)
-def test_schema_uris_vary(uri: str, version: str) -> None:
-    """A trailing # and the choice of http or https do not matter (G-14)."""
-    dialect = find_by_schema_uri(uri)
-    assert dialect is not None
-    assert dialect.version == version
-
-
-def test_format_and_schema_must_agree() -> None:
-    """The member $schema must agree with the format (G-14)."""
-    dialect, findings = choose({"$schema": "https://json-schema.org/draft/2020-12/schema"}, "JsonSchema/draft-07")
-    assert [(f.path, f.rule) for f in findings] == [("/$schema", "$schema")]
-    assert "draft/2020-12" in findings[0].message
-    assert dialect.version == "draft-07"
-
-
-def test_unknown_versions_are_refused() -> None:
-    assert choose({"$schema": "https://example.com/my-own"}, "JsonSchema")[1]
-    assert find_by_format("JsonSchema/Unknown") is None
-
-
-@pytest.mark.parametrize(
     "more", [{}, {"properties": {"a": {"$ref": "#/definitions/a"}}}, {"$id": "http://example.com/a"}]
 )
 @pytest.mark.parametrize("format", ["JsonSchema/draft-04", "JsonSchema/draft-07", "JsonSchema/draft/2020-12"])
@@ -291,12 +258,6 @@ def test_schema_without_a_known_version_is_read(inside: bool) -> None:
     assert [(field.name, field.shape) for field in shape.fields] == [("n", Scalar(kind="int64"))]
     assert FORMAT.differences(number, whole) == []
     assert [difference.rule for difference in FORMAT.differences(whole, number)] == ["type_narrowed"]
-
-
-def test_a_document_may_speak_for_itself() -> None:
-    dialect, findings = choose({"$schema": "http://json-schema.org/draft-06/schema#"}, "JsonSchema")
-    assert (dialect.version, findings) == ("draft-06", [])
-    assert choose(True, "JsonSchema") == (DEFAULT, [])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A JSON Schema document, its draft and its references, parsed once and shared by all schemas that link into it."""
+"""A JSON Schema document and its references, parsed once and shared by all schemas that link into it."""
 
 from __future__ import annotations
 
@@ -23,103 +23,16 @@ from signalbook.formats.base import (
     shorten,
 )
 from signalbook.formats.jsonschema import regexes
+from signalbook.formats.jsonschema.dialects import (
+    UNUSABLE,
+    SchemaDialect,
+    choose_dialect,
+    compile_validator,
+    find_by_schema_uri,
+    find_meta_validator,
+)
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONError, canonical_json, digest, step_into
-
-_FORMAT_NAME: Final = "JsonSchema"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaDialect:
-    """A version of JSON Schema. ``year`` orders the versions; ``draft`` is the constant for it in ``jsonschema_rs``."""
-
-    version: str
-    uri: str
-    draft: int
-    year: int
-    validator: Any
-
-    @property
-    def format(self) -> str:
-        """The canonical ``format`` value."""
-        return f"{_FORMAT_NAME}/{self.version}"
-
-
-def _build_dialect(version: str, uri: str, draft: int, year: int, validator: Any) -> SchemaDialect:
-    return SchemaDialect(version=version, uri=uri, draft=draft, year=year, validator=validator)
-
-
-_HOST: Final = "http://json-schema.org"
-DIALECTS: Final[tuple[SchemaDialect, ...]] = (
-    _build_dialect("draft-04", f"{_HOST}/draft-04/schema", jsonschema_rs.Draft4, 2013, jsonschema_rs.Draft4Validator),
-    _build_dialect("draft-06", f"{_HOST}/draft-06/schema", jsonschema_rs.Draft6, 2017, jsonschema_rs.Draft6Validator),
-    _build_dialect("draft-07", f"{_HOST}/draft-07/schema", jsonschema_rs.Draft7, 2018, jsonschema_rs.Draft7Validator),
-    _build_dialect(
-        "draft/2019-09",
-        "https://json-schema.org/draft/2019-09/schema",
-        jsonschema_rs.Draft201909,
-        2019,
-        jsonschema_rs.Draft201909Validator,
-    ),
-    _build_dialect(
-        "draft/2020-12",
-        "https://json-schema.org/draft/2020-12/schema",
-        jsonschema_rs.Draft202012,
-        2020,
-        jsonschema_rs.Draft202012Validator,
-    ),
-)
-# The version for documents without `$schema` whose format names no version: the first version in xRegistry.
-DEFAULT: Final = DIALECTS[2]
-# All these spellings occur in registries: draft-07, draft/07, draft/2020-12, draft-2020-12, 2020-12 (G-13).
-_BY_VERSION: Final = {
-    spelling: dialect
-    for dialect in DIALECTS
-    for tail in [dialect.version[len("draft-") :]]
-    for spelling in (f"draft-{tail}", f"draft/{tail}", tail, f"draft{tail}", f"draft-{tail.lstrip('0')}")
-}
-
-
-def find_by_format(format: str) -> SchemaDialect | None:
-    """Return the dialect that ``JsonSchema/<version>`` names, or None if it names no supported version."""
-    return _BY_VERSION.get(format.partition("/")[2].strip().lower())
-
-
-def find_by_schema_uri(uri: str) -> SchemaDialect | None:
-    """Return the dialect of a ``$schema`` value, or None if it is unknown; a trailing ``#`` and http or https are
-    ignored (G-14).
-    """
-    return _BY_URI.get(_normalize_uri(uri))
-
-
-def choose(root: JSON, format: str) -> tuple[SchemaDialect, list[Finding]]:
-    """Return the dialect of a document, and a finding if ``format`` and ``$schema`` disagree (G-14).
-
-    If ``$schema`` is an unknown URI, such as a meta-schema that extends a version, the version in ``format`` is used
-    and the finding is a warning.
-    """
-    stated = find_by_format(format)
-    uri = root.get("$schema") if isinstance(root, dict) else None
-    if not isinstance(uri, str):
-        return stated or DEFAULT, []
-    declared = find_by_schema_uri(uri)
-    if declared is None:
-        text = f"{shorten(repr(uri))} is not a known version of JSON Schema"
-        if stated is not None:
-            text = f"{text}: the document is read as {stated.format}, as its format says"
-            return stated, [Finding(path="/$schema", rule="$schema", message=text, severity="warning")]
-    elif stated is not None and stated is not declared:
-        text = f"the format says {stated.format}, but $schema says {declared.format}"
-    else:
-        return declared, []
-    return stated or DEFAULT, [Finding(path="/$schema", rule="$schema", message=text)]
-
-
-def _normalize_uri(uri: str) -> str:
-    return uri.rstrip("#").removeprefix("https://").removeprefix("http://").lower()
-
-
-_BY_URI: Final = {_normalize_uri(dialect.uri): dialect for dialect in DIALECTS}
 
 
 def resolve_uri(base: str, reference: str) -> str:
@@ -271,8 +184,6 @@ _KEYWORDS: Final = b'"$'
 _PATTERN: Final = re.compile(rb'"pattern"\s*:\s*"([^"]*)"')
 _DATA: Final = frozenset({"const", "enum", "default", "examples"})
 
-UNUSABLE: Final = (ValueError, jsonschema_rs.ReferencingError, RecursionError)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class JsonSchemaDocument:
@@ -316,23 +227,6 @@ class JsonSchemaDocument:
             return compile_validator(self.dialect, self.root, self.registry, base_uri=self.base)
         refs = [{"$ref": uri} for uri in uris]
         return compile_validator(self.dialect, refs[0] if len(refs) == 1 else {"allOf": refs}, self.registry)
-
-
-def compile_validator(
-    dialect: SchemaDialect, schema: JSON, registry: jsonschema_rs.Registry | None, *, base_uri: str | None = None
-) -> jsonschema_rs.Validator:
-    """Return a validator for ``schema`` that never fetches documents and ignores ``format``. Raises
-    one of ``UNUSABLE``.
-    """
-    validator: jsonschema_rs.Validator = dialect.validator(
-        schema,
-        registry=registry,
-        base_uri=base_uri,
-        offline=True,
-        validate_formats=False,
-        pattern_options=regexes.OPTIONS,
-    )
-    return validator
 
 
 def load(document: bytes, format: str, resolve: Resolve | None) -> JsonSchemaDocument:
@@ -472,7 +366,7 @@ def _read_document(document: bytes, format: str) -> tuple[JSON, SchemaDialect, t
         root = parse_untrusted_json(document, max_depth=MAX_DEPTH)
     except JSONError as error:
         raise SchemaError([Finding(path="", rule="json", message=f"not JSON: {error}")]) from None
-    dialect, findings = choose(root, format)
+    dialect, findings = choose_dialect(root, format)
     errors = [finding for finding in findings if finding.severity == "error"] or _find_meta_problems(root, dialect)
     if errors:
         raise SchemaError(errors)
@@ -488,12 +382,6 @@ def _find_meta_problems(root: JSON, dialect: SchemaDialect) -> list[Finding]:
         if len(findings) == MAX_FINDINGS:
             break
     return findings
-
-
-@lru_cache(maxsize=8)
-def find_meta_validator(dialect: SchemaDialect) -> jsonschema_rs.Validator:
-    """Return the validator for schemas of ``dialect``."""
-    return compile_validator(dialect, {"$ref": dialect.uri + ("" if dialect.year >= 2019 else "#")}, None)
 
 
 def _collect(root: JSON, dialect: SchemaDialect, resolve: Resolve | None) -> dict[str, JSON]:

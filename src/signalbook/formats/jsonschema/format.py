@@ -23,7 +23,8 @@ from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.jsonschema import document as documents
 from signalbook.formats.jsonschema.columns import find_constants, make_shape
 from signalbook.formats.jsonschema.comparison import compare
-from signalbook.formats.jsonschema.document import DIALECTS, UNUSABLE, JsonSchemaDocument, find_by_format
+from signalbook.formats.jsonschema.dialects import DIALECTS, UNUSABLE, find_by_format
+from signalbook.formats.jsonschema.document import JsonSchemaDocument
 from signalbook.formats.jsonschema.normal import NormalForm
 from signalbook.formats.jsonschema.reader import read
 from signalbook.formats.jsonschema.tree import make_tree

@@ -16,7 +16,8 @@ from typing import Annotated, Any, Final, Literal, Union
 import msgspec
 
 from signalbook.formats.jsonschema.columns import make_shape
-from signalbook.formats.jsonschema.document import UNUSABLE, JsonSchemaDocument
+from signalbook.formats.jsonschema.dialects import UNUSABLE
+from signalbook.formats.jsonschema.document import JsonSchemaDocument
 from signalbook.formats.jsonschema.normal import BOTH, Arrays, NormalForm, Numbers, Objects, Strings, find_ends
 from signalbook.formats.jsonschema.pattern import translate
 from signalbook.formats.shape import Anything, ListOf, MapOf, Scalar, Struct

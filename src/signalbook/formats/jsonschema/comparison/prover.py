@@ -44,7 +44,8 @@ from signalbook.formats.jsonschema.comparison.facts import (
 from signalbook.formats.jsonschema.comparison.resolution import TermLibrary
 from signalbook.formats.jsonschema.comparison.terms import UNEVALUATED, Sameness, Term, resolve_target
 from signalbook.formats.jsonschema.comparison.witnesses import COUNT_KEYWORDS, find_witness, needs_witness
-from signalbook.formats.jsonschema.document import DIALECTS, JsonSchemaDocument, compile_validator, make_uri
+from signalbook.formats.jsonschema.dialects import DIALECTS, compile_validator
+from signalbook.formats.jsonschema.document import JsonSchemaDocument, make_uri
 from signalbook.values import JSON, dump_json, parse_json
 
 # The maximum number of questions, and of questions that are open at the same time.

@@ -10,15 +10,8 @@ from typing import Any, Final
 from signalbook.formats.base import format_pointer as pointer_of
 from signalbook.formats.jsonschema import regexes
 from signalbook.formats.jsonschema.comparison.terms import Accepts, Keywords, Term, make_term
-from signalbook.formats.jsonschema.document import (
-    UNUSABLE,
-    JsonSchemaDocument,
-    find_by_schema_uri,
-    find_fragment,
-    find_meta_validator,
-    make_uri,
-    resolve_uri,
-)
+from signalbook.formats.jsonschema.dialects import UNUSABLE, find_by_schema_uri, find_meta_validator
+from signalbook.formats.jsonschema.document import JsonSchemaDocument, find_fragment, make_uri, resolve_uri
 from signalbook.values import JSON, JSONObject, step_into
 
 # A function that makes the term of a sub-schema; the further arguments are the path tokens that lead to it.

@@ -15,7 +15,7 @@ from typing import Any, Final
 import jsonschema_rs
 
 from signalbook.formats.jsonschema import regexes
-from signalbook.formats.jsonschema.document import DIALECTS, UNUSABLE, compile_validator
+from signalbook.formats.jsonschema.dialects import DIALECTS, UNUSABLE, compile_validator
 from signalbook.values import JSON, canonical_json
 from signalbook.work import spend
 
