@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,7 +14,7 @@ import pyarrow.compute as pc
 
 from signalbook.messages import CompiledDefinition, Message, Mode
 from signalbook.messages.bindings.base import find_structured_mode
-from signalbook.messages.cloudevents import CORE, REQUIRED
+from signalbook.messages.cloudevents import ATTRIBUTE_NAME, CORE, REQUIRED
 from signalbook.messages.payloads.content import SCHEMA_HEADER, TEXT_INDICATOR
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import native
@@ -26,7 +25,6 @@ from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch
 from signalbook.pipeline.sources.files import request_records
 
-_ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 _TYPE: Final = "content-type"
 _ASKED: Final = [name for name in dict.fromkeys((*REQUIRED, *ATTRIBUTES)) if name != "datacontenttype"]
 _NO_MESSAGE: Final = Message()
@@ -194,7 +192,7 @@ class BinaryMode:
         start, extensions = len(prefix), self._extensions
         names = [name for name in headers.names if name.startswith(prefix) and name[start:] not in CORE]
         if self._manner.bare:
-            names = [name for name in names if _ATTRIBUTE.fullmatch(name)]
+            names = [name for name in names if ATTRIBUTE_NAME.fullmatch(name)]
         fresh = [name for name in names if name not in extensions]
         extensions.update(dict.fromkeys(fresh[: MOST_EXTENSIONS - len(extensions)]))
         headers.forbid([name for name in names if name not in extensions])
