@@ -34,6 +34,7 @@ from signalbook.formats.jsonschema.comparison.terms import (
     index_by_identity,
     list_always_applied,
     list_applied,
+    make_identity,
     make_term,
     matches,
     resolve_target,
@@ -379,7 +380,7 @@ def _is_possible_name(proof: Proof, name: str, rule: Term) -> bool:
     literals = frozenset({(make_type_term("string"), True), (rule, True)})
     values = proof.derive_facts(literals).values
     if values is not None:
-        return name in values.values()
+        return make_identity(name) in values
     return rule.accepts is None or rule.accepts(name)
 
 
@@ -443,7 +444,7 @@ def _list_cases(part: MemberFacts, patterns: frozenset[str], pattern: str) -> li
 def _check_required(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     missing = sorted(term.keywords["required"] - facts.required)
     if missing and facts.count.low == count_members(proof, facts):  # all possible members are present
-        present = _list_named_members(proof, facts)
+        present = set(_list_named_members(proof, facts))
         missing = [name for name in missing if name not in present]
     return [
         describe_difference("required_added", term, "required", old=sorted(facts.required), name=name)
