@@ -181,8 +181,7 @@ class MessageSpool:
                 self._bytes -= self._sizes.pop(first)
             if self._tail is None and number >= self.end and self._sizes:
                 # The last segment is read but stays. Do not count its bytes: a segment as large as the limit would
-                # otherwise
-                # block all further messages.
+                # otherwise block all further messages.
                 last = next(reversed(self._sizes))
                 self._bytes -= self._sizes[last]
                 self._sizes[last] = 0
@@ -209,7 +208,10 @@ class MessageSpool:
         self._lock.release()
 
     def _encode_fitting(self, messages: Sequence[SpooledMessage], start: int) -> tuple[bytes, int]:
-        """Return the messages from index ``start`` on, as many as fit into one segment, encoded, and their number."""
+        """Return messages from index ``start`` on, encoded, and their number.
+
+        These are as many as fit into one segment and into the rest of the spool.
+        """
         framed, size = list[bytes](), 0
         for place in range(start, len(messages)):
             content = _encode_message(messages[place])
