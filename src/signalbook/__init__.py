@@ -1,4 +1,4 @@
-"""Signalbook: one registry for what crosses a messaging system, and a Spark pipeline that holds live traffic to it."""
+"""Signalbook: a registry for message definitions and schemas, and a Spark pipeline that checks messages with them."""
 
 from typing import Final
 

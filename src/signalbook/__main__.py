@@ -1,4 +1,4 @@
-"""``python -m signalbook``."""
+"""Run the command line with ``python -m signalbook``."""
 
 from signalbook.cli import main
 

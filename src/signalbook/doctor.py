@@ -1,6 +1,7 @@
 """Check whether a server with given settings would work, and give advice if not. The checks change nothing.
 
-All checks run, even if one of them fails. Sinks and registries must be reachable from the machine that runs the checks.
+If a check fails, checks that depend on it are left out: all of them after an invalid setting, those of the database's
+content if the database cannot be used. Sinks and registries must be reachable from the machine that runs the checks.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ WARNING: Final = "warning"
 ERROR: Final = "error"
 _SKEW: Final = 1.0
 _MUCH_SKEW: Final = 10.0
-"""Seconds. A larger difference between two clocks could end leases of deliveries and replication too early."""
+"""Seconds. A larger difference between two clocks is an error; one of more than ``_SKEW`` seconds is a warning."""
 _LITTLE_SPACE: Final = 1 << 30
 _SOON: Final = timedelta(days=14)
 _ASKED_AT_ONCE: Final = 16
@@ -82,7 +83,7 @@ class Check:
 
 
 def examine(settings: Settings) -> Iterator[Check]:
-    """Run all checks, and yield the result of each as soon as it is known."""
+    """Run the checks, and yield the result of each as soon as it is known."""
     try:
         check_settings(settings)
     except SignalbookError as error:

@@ -86,8 +86,9 @@ class AllowList:
     def admits(self, address: Address, host: str, port: int) -> bool:
         """Return True if a connection to ``host`` at ``address`` and ``port`` is allowed.
 
-        Every port of a public address is allowed, and every port of a network on the list. Any other address is allowed
-        only if the list contains the host or the address with this port.
+        Every port of a public address is allowed, and every port of a network on the list. Any other address must be on
+        the list itself (or be loopback for ``localhost``), and the host or the address must be on the list with this
+        port.
         """
         plain_address = getattr(address, "ipv4_mapped", None) or address
         if is_public(plain_address) or any(plain_address in network for network in self._ranges):
@@ -176,7 +177,7 @@ class Deadline:
 def reachable(host: str, port: int, allowed: AllowList, seconds: float) -> str:
     """Return the address to connect to for ``host``. Do not resolve the name again: the result could differ.
 
-    Raises ``AddressNotAllowed`` if any address of ``host`` is neither public nor ``allowed``, because such an address
+    Raises ``AddressNotAllowed`` if any address of ``host`` is neither public nor ``allowed``: a name with both kinds
     may be an attack. Raises ``FetchError`` if the name is unknown, and ``httpcore.ConnectTimeout`` after ``seconds``.
     """
     addresses = _find_addresses(host, port, seconds)

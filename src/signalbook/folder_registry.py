@@ -89,7 +89,7 @@ def _check_complete(source: SourceDocument) -> None:
 
 
 def folder_mark(folder: Path) -> str:
-    """Return a fingerprint of the names, sizes and times of all files in ``folder`` except hidden ones."""
+    """Return a fingerprint of the names, sizes and times of all files in ``folder``, except those in hidden folders."""
     return fingerprint(sorted(_walk_files(folder)))
 
 

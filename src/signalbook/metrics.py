@@ -142,7 +142,10 @@ def share(folder: str) -> None:
 
 
 class HttpCounts:
-    """Counts of requests that have not been added to the metrics yet. Each event loop uses its own instance."""
+    """The counts of requests of one server process that have not been added to the metrics yet.
+
+    Only the event loop of the process may use it.
+    """
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str, int], _Counts] = {}
@@ -220,6 +223,8 @@ def exposition(accept: str, state: Iterable[Metric] = ()) -> tuple[str, bytes]:
 
 
 class _Given(Collector):
+    """A collector that returns metrics which were made before."""
+
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = metrics
 

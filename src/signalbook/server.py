@@ -312,7 +312,8 @@ def _watch(engine: Engine, settings: Settings) -> FolderWatch | None:
 def _build_application(settings: Settings, *, exposed: bool, away: StorageUnavailable | None) -> Starlette | Waiting:
     """Build the application of a server process, which opens the store itself.
 
-    ``away`` is the error of a database that is not available, or None. With an error, the application waits for it.
+    ``away`` is the error of a database that is not available, or None. If there is an error, the application waits for
+    the database.
     """
     begin_log(settings.log_level.upper(), settings.log_format)
     threading.Thread(target=_end_with_supervisor, name="supervisor", daemon=True).start()

@@ -1,4 +1,4 @@
-"""Text for a terminal: what comes from clients, servers and documents must not control it."""
+"""Make text from clients, servers and documents safe to print: it must not control the terminal."""
 
 from __future__ import annotations
 

@@ -68,7 +68,8 @@ Done = tuple[Action, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedRequests:
-    """Requests alike that were refused. ``error`` is a status, its phrase and why, never what was sent."""
+    """Equal refused requests, which make one entry. ``error`` is the status, its phrase and the reason, never
+    content of the requests."""
 
     who: Identity | None
     origin: RequestOrigin
@@ -373,8 +374,8 @@ def _truncate(text: str) -> str:
 class AuditLog:
     """Writes entries as JSON lines to a file that only its owner may read, or to standard output for ``-``.
 
-    If the file was moved away, as logrotate does, a new file is created. Raises ``SettingError`` if it cannot be
-    written.
+    If the file was moved away, as logrotate does, a new file is created. Raises ``SettingError`` if the file cannot be
+    opened.
     """
 
     def __init__(self, name: str) -> None:
@@ -389,7 +390,7 @@ class AuditLog:
         record = logging.LogRecord("signalbook.audit", logging.INFO, "", 0, text, None, None)
         try:
             self._handler.handle(record)
-        except OSError:  # the handler opens a file anew outside of what it guards itself
+        except OSError:  # reopening a moved file is outside of the handler's own error handling
             self._handler.handleError(record)
 
     def close(self) -> None:

@@ -326,7 +326,7 @@ class Usage:
             return
         try:
             with self._store.write() as transaction:
-                for used, stamp in list(noted.items()):  # a request may have taken hold of it before
+                for used, stamp in list(noted.items()):  # a request may still be adding to this dictionary
                     transaction.tokens.put_used(used, datetime.fromtimestamp(stamp, UTC))
         except StorageUnavailable:
             pass  # the store logs it, once

@@ -60,8 +60,8 @@ class AccessControl:
     """The access policy in force. Create one per process; it is thread-safe.
 
     If ``settings.access_file`` is set, the policy comes from that file instead of the store. If the file becomes
-    unusable, the previous policy stays in force. Raises ``SettingError`` if there is no usable policy at the start, or
-    for an unknown value of ``access``.
+    unusable, the previous policy stays in force. Raises ``SettingError`` if the file is unusable at the start and no
+    earlier version of it was stored, and for an unknown value of ``access``.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:

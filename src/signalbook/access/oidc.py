@@ -380,8 +380,10 @@ class TokenVerifier:
         return claim(claims, self._subject) is not None and claim(claims, self._groups) is not None
 
     def identity(self, claims: JSONObject, issuer: Issuer) -> Identity:
-        """Return the identity in verified claims. Raises ``Unauthenticated`` if subject or groups are missing or
-        invalid."""
+        """Return the identity in verified claims. Without the claim for groups, the identity has no groups.
+
+        Raises ``Unauthenticated`` if the subject is missing, or if subject or groups are invalid.
+        """
         subject, groups = claim(claims, self._subject), claim(claims, self._groups)
         if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_TEXT:
             raise Unauthenticated(f"the token's claim {self._subject} is no subject: a text that is not empty")

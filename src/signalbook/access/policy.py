@@ -131,7 +131,7 @@ class Policy:
         self._sets = tuple(sets)
         self._tree: Callable[[int], RuleTree] = lru_cache(maxsize=_MAX_CACHED)(self._make_tree)
         self.access: Callable[[Identity], Access] = lru_cache(maxsize=_MAX_CACHED)(self._compute_access)
-        """Return the rights of an identity."""
+        """The cached function that returns the rights of an identity."""
 
     def _compute_access(self, identity: Identity) -> Access:
         sets = self._find_sets_about(identity)
@@ -175,7 +175,10 @@ class Policy:
 
     @property
     def administrators(self) -> frozenset[str]:
-        """The principals, except anyone, that a rule allows to administer and that no rule denies it."""
+        """The principals, except ``anyone``, that some rule allows to administer and no rule forbids to.
+
+        Empty if a rule denies it to ``anyone`` or ``authenticated``.
+        """
         allowed = {who for rule in self.rules if rule.allow & Action.ADMINISTER for who in rule.who}
         denied = {who for rule in self.rules if rule.deny & Action.ADMINISTER for who in rule.who}
         return frozenset() if denied & {ANYONE, AUTHENTICATED} else frozenset(allowed - denied - {ANYONE})

@@ -173,7 +173,7 @@ def _describe_identity(identity: Identity) -> JSONObject:
 
 
 def _explain(error: Exception, path: str) -> Exception:
-    """Return the error of xRegistry's catalogue for an invalid request; other errors unchanged."""
+    """Return ``bad_request`` for an invalid policy, ``Conflict`` for a refused one, and other errors unchanged."""
     match error:
         case InvalidPolicy():
             first = error.faults[0]

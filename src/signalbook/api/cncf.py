@@ -185,7 +185,7 @@ class CncfAPI(EntityAPI[R], Generic[R]):
 
     @abstractmethod
     def target(self, request: R) -> Xid:
-        """Return the xid of a path, or of its collection if no entity can have this path."""
+        """Return the xid of a path. If no entity can have this path, return the xid of the collection of groups."""
 
     def check(self, view: View, request: R) -> None:
         """Raise an error unless the path supports the method, the model has this draft's types, and the write may be

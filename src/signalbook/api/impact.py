@@ -166,7 +166,9 @@ def _read_rule(request: HTTPRequest) -> str | None:
 
 
 def build_impact_document(context: ImpactContext, xid: Xid, *, depth: int = MAX_DEPTH) -> JSONObject:
-    """Return the visible dependents of ``xid``, and all pipelines and subscriptions that a change affects.
+    """Return the dependents of ``xid``, and the pipelines and subscriptions that a change affects.
+
+    Only what the caller can read is included, and only a limited number of pipelines and subscriptions is examined.
 
     ``depth`` limits the steps from dependent to dependent. Raises ``not_found``.
     """
@@ -283,7 +285,7 @@ def _find_subscriptions(
     for entry in stored.page("", _SUBSCRIPTIONS, by=access):
         try:
             selection = select(entry.subscription, root)
-        except SignalbookError:  # it hears of nothing, and says so itself
+        except SignalbookError:  # a subscription that cannot be read gets no events
             continue
         heard = [str(record.change["xid"]) for record in records if _is_heard(selection, record)]
         if heard:

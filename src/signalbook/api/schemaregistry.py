@@ -139,7 +139,7 @@ class SchemaRequest(CncfRequest[SchemaPath]):
 
     def _decode_header(self, header: str, name: str) -> str:
         value = self.headers[header]
-        if name in ("id", "authority"):  # URIs are ASCII, and what is percent-encoded in them stays so
+        if name in ("id", "authority"):  # URIs are ASCII, and their percent-encoding is kept
             return value.strip(" \t")
         return decode_header(value, header, subject=self.subject)
 
@@ -199,7 +199,7 @@ def _encode_uri(text: str) -> str:
 
 
 def list_groups(view: View, request: SchemaRequest) -> Response:
-    """Return the ids of all groups (A-33), including groups that the caller cannot read (A-9)."""
+    """Return the ids of all groups (A-33). Groups that the caller cannot read are included if it may list ids (A-9)."""
     return build_limited_json([draft_id(group_id) for group_id in view.list_group_ids(request.target)], request)
 
 
@@ -290,7 +290,10 @@ def _find_latest(view: View, schema: Xid) -> Xid:
 
 
 def _load_latest_attributes(view: View, schema: Xid) -> JSONObject | None:
-    """Return the attributes of a schema's latest version, even a hidden one, or None if the schema does not exist."""
+    """Return the attributes of a schema's latest version, or None if the schema does not exist.
+
+    If no version has a number, so that this API shows none, return those of the default Version.
+    """
     if not view.exists(schema):
         return None
     number = find_latest_number(view, schema)

@@ -128,7 +128,8 @@ def _check_narrowing(token_request: TokenRequest, request: HTTPRequest) -> None:
 
 
 def _explain(error: Exception, path: str) -> Exception:
-    """Return the error of xRegistry's catalogue for an invalid request; other errors unchanged."""
+    """Return ``bad_request`` for an invalid request or too many tokens, ``Conflict`` while access is open, and other
+    errors unchanged."""
     match error:
         case InvalidToken():
             return RegistryError("bad_request", subject=path, error_detail=str(error), faults=error.faults)

@@ -25,7 +25,7 @@ class Waiting:
     """An ASGI application that stands in for the application that ``make`` returns.
 
     ``make`` raises an error until the database is available. Until then, requests get the last error, at first
-    ``error``.
+    ``error``; only ``/health/live`` responds with 200.
     """
 
     def __init__(self, make: Callable[[], Starlette], error: StorageError) -> None:

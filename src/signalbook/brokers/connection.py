@@ -98,7 +98,7 @@ class BrokerSettings:
 
 
 class ByteStream(Protocol):
-    """A byte stream to and from a server with a time limit. All methods but ``close`` raise ``BrokerUnavailable``."""
+    """A byte stream to and from a server with a time limit. Methods except ``close`` raise ``BrokerUnavailable``."""
 
     def limit(self, seconds: float | None = None) -> None:
         """Restart the time limit for all following calls: ``seconds``, or the timeout of the settings if None."""

@@ -1,9 +1,9 @@
 """A producer for Kafka by kafka-python that connects only to allowed addresses and respects time limits.
 
-A cluster tells its clients the brokers to connect to. This module resolves their names by ``BrokerSettings``, like the
-name of the first broker, so that only allowed addresses are used. It also closes sockets that the library forgets or
-waits for without end. Otherwise the library manages its connections itself. The pipeline does not read from Kafka by
-this module, but by Spark's own connector.
+A cluster sends its clients the addresses of brokers to connect to. This module resolves their names by
+``BrokerSettings``, like the name of the first broker, so that only allowed addresses are used. It also closes sockets
+that the library forgets or waits for without end. Otherwise the library manages its connections itself. The pipeline
+does not read from Kafka by this module, but by Spark's own connector.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _Socket = TypeVar("_Socket", bound=socket.socket)
 
 
 class KafkaClient:
-    """A connected producer of records for one topic, for use by one thread. All methods raise ``BrokerError``.
+    """A connected producer of records for one topic, for use by one thread. Methods raise ``BrokerError``.
 
-    All records have the same ``headers``. ``acks`` says how many brokers must store a record before it is confirmed:
-    ``all``, ``1`` or ``0``.
+    All records have the same ``headers``. ``acks`` is the number of brokers that must store a record before it is
+    confirmed: ``all``, ``1`` or ``0``.
     """
 
     _client: Any = None

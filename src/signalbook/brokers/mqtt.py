@@ -64,7 +64,7 @@ class _Responses:
 
 
 class MQTTClient:
-    """A connection with MQTT ``version`` 3 or 5, for use by one thread. All methods raise ``BrokerError``.
+    """A connection with MQTT ``version`` 3 or 5, for use by one thread. Methods raise ``BrokerError``.
 
     With a ``session`` the client resumes it, and received messages must be acknowledged.
     """
@@ -277,7 +277,7 @@ def publish_properties(content_type: str, expiry: int | None, user: Mapping[str,
 def _build_session_options(version: int, session: MQTTSession | None) -> dict[str, Any]:
     """Return the options for resuming ``session`` with MQTT 5.0; empty for version 3 or without a session.
 
-    They set the expiry of the session, and the most unacknowledged messages that the broker may send.
+    The options set the expiry of the session, and the most unacknowledged messages that the broker may send.
     """
     if version != 5 or session is None:
         return {}

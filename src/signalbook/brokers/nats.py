@@ -61,7 +61,7 @@ class NATSMessage:
 
 
 class NATSConnection:
-    """A connection to a NATS server, for use by one thread. All methods raise ``BrokerError``."""
+    """A connection to a NATS server, for use by one thread. Methods raise ``BrokerError``."""
 
     def __init__(
         self, stream: ByteStream, *, user: str = "", password: str = "", token: str = "", secure: bool = False
@@ -319,7 +319,7 @@ class _Consumer:
 
 
 class NATSPublisher:
-    """A publisher of messages to one subject, for use by one thread. All methods raise ``BrokerError``.
+    """A publisher of messages to one subject, for use by one thread. Methods raise ``BrokerError``.
 
     If a JetStream stream stores the subject, each message is confirmed by the stream's acknowledgement. Otherwise the
     server's answer to a PING confirms that it has received the messages.
@@ -407,7 +407,7 @@ def _check_stored(answer: NATSMessage) -> None:
 
 
 class JetStream:
-    """A reader of JetStream streams over a connection. All methods raise ``BrokerError``.
+    """A reader of JetStream streams over a connection. Methods raise ``BrokerError``.
 
     ``domain`` is the JetStream domain to use, if the streams are on other servers that leaf nodes connect.
     """

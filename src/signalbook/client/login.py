@@ -133,9 +133,9 @@ Show = Callable[[str, str, str, str], None]
 def log_in(url: str, show: Show, *, issuer: str = "", client: str = "", scope: str = "") -> str:
     """Log this user in to the registry at ``url`` by the device flow, and return the URL of the issuer.
 
-    If ``issuer`` and ``client`` are empty, the registry's metadata names them. ``show`` is called with the issuer, the
-    audience of the token (``""`` for the issuer's default), the address that the user has to open in a browser, and
-    the code to confirm there. Raises ``ClientError``.
+    If ``issuer`` or ``client`` is empty, the registry's metadata names it. ``show`` is called with the issuer, the
+    audience of the token (``""`` for the issuer's default), the address that the user has to open in a browser, and the
+    code to confirm there. Raises ``ClientError``.
     """
     bare = without_user(url).rstrip("/")
     if not is_secure(bare):

@@ -185,7 +185,7 @@ def explain_unreachable(base_url: str, error: httpx.HTTPError) -> str:
 def retry_after(response: httpx.Response, otherwise: float) -> float:
     """Return the seconds to wait before the next attempt, from the header ``Retry-After`` (RFC9110 10.2.3).
 
-    Return ``otherwise`` if the header is missing or has a date.
+    The result is at most 10. Return ``otherwise`` if the header is missing or has a date.
     """
     text = response.headers.get("retry-after", "")
     return min(float(text), _LONGEST_PAUSE) if text.isdigit() else otherwise

@@ -1,1 +1,1 @@
-"""The CNCF drafts (Schema Registry 0.2, Message Catalog): documents, ids, URIs, and how entities map to them."""
+"""Map entities to the CNCF drafts (Schema Registry 0.2, Message Catalog): documents, ids and URIs."""

@@ -1,13 +1,13 @@
-"""Ids, API paths and URIs of the drafts, as ids and xids of xRegistry, and back (A-2, A-27 to A-32, J-19).
+"""Convert ids, API paths and URIs of the drafts to ids and xids of xRegistry, and back (A-2, A-27 to A-32, J-19).
 
-A draft's id is one segment of a path without colon (``segment-nz-nc`` of RFC3986): it may have ``!$&'()*+,;=`` and
-percent-encoded bytes, which an id of xRegistry may not; that may have ``:``, which becomes ``%3A``. What cannot stand
-in an id of xRegistry stands there as ``~`` and the two hexadecimal digits of each byte of its UTF-8; where it is the
-first character, behind a ``_``. A ``~`` that would be taken for such an escape is itself written as one, so that no two
-ids of either kind become the same of the other.
+An id of a draft is one path segment without a colon (``segment-nz-nc`` of RFC3986). It may have ``!$&'()*+,;=`` and
+percent-encoded bytes, which an id of xRegistry may not. An id of xRegistry may have ``:``, which becomes ``%3A``.
+Characters that an id of xRegistry must not have become ``~`` and two hexadecimal digits for each byte of their UTF-8.
+If the first character needs this, ``_`` is put before it. A ``~`` that looks like such an escape is itself escaped, so
+that different ids stay different in both directions.
 
-The URI of a version is composed of an authority and an id. This is no resolution of a relative reference (RFC3986 5):
-the path of the authority stays, whatever the id is.
+The URI of a version is composed of an authority and an id. This is not the resolution of a relative reference (RFC3986
+5): the path of the authority is always kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from signalbook.xid import ID, Kind, Xid
 _SEGMENT: Final = "!$&'()*+,;=@"
 _VERSION_ID: Final = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 LAST_VERSION: Final = 2**31 - 1
-"""The highest number that an Integer of CloudEvents, and so a version of the drafts, may be."""
+"""The highest version number in the drafts, which is the highest Integer of CloudEvents."""
 
 _UNESCAPED_BYTES: Final = rb"A-Za-z0-9._~:@-"
 _FOREIGN: Final = b"|".join(
@@ -32,29 +32,29 @@ _FOREIGN: Final = b"|".join(
 )
 _TO_ESCAPE: Final = re.compile(rb"[^" + _UNESCAPED_BYTES + rb"]|~(?=(?:7E)*(?:" + _FOREIGN + rb"))")
 _ESCAPED: Final = re.compile(rb"~(" + _FOREIGN + rb"|7E(?=(?:7E)*(?:" + _FOREIGN + rb")))")
-# An id begins with a letter, a digit or "_": other plain characters are escaped there, too.
+# An id begins with a letter, a digit or "_", so other plain characters are escaped at the beginning, too.
 _ESCAPED_FIRST: Final = re.compile(rb"_(?:~5F)*~(?:2D|2E|3A|40|7E|" + _FOREIGN + rb")")
 
 
 def entity_id(segment: str) -> str:
-    """The id in xRegistry of what has the id ``segment`` in a draft, percent-encoded as in a URL or a document (J-19).
+    """Return the id in xRegistry for the id ``segment`` of a draft, percent-encoded as in a URL or a document (J-19).
 
-    It may be empty, or too long: ``xid.check_id`` tells.
+    The result may be empty or too long. Check it with ``xid.check_id``.
     """
     raw = unquote_to_bytes(segment)
     text = _TO_ESCAPE.sub(lambda match: _escape(match[0]), raw)
     # Ids of xRegistry begin with a letter, a digit or "_": a "_" in front makes any other beginning legal.
     if raw and not re.match(rb"\w", raw, re.ASCII):
         text = b"_" + (text if _TO_ESCAPE.match(raw) else _escape(text[:1]) + text[1:])
-    # It only looks like such a beginning: its own "_" is escaped, so that it comes back as it was.
+    # The id only looks like such a beginning, so its own "_" is escaped, to be restored later.
     elif _ESCAPED_FIRST.match(text):
         text = b"_" + _escape(text[:1]) + text[1:]
     return text.decode("ascii")
 
 
 def draft_id(id: str) -> str:
-    """The id in a draft, percent-encoded where a segment needs it, of what has this id in xRegistry (J-19)."""
-    # Nearly every id is the same in both.
+    """Return the id in a draft for an id of xRegistry, percent-encoded where a path segment needs it (J-19)."""
+    # Nearly all ids need no conversion.
     if "~" not in id and ":" not in id:
         return id
     text, first = id.encode("ascii"), b""
@@ -64,18 +64,21 @@ def draft_id(id: str) -> str:
 
 
 def version_number(versionid: str) -> int | None:
-    """The number of a Version in a draft, None for one that has none: only counted Versions are seen there (J-10)."""
+    """Return the number of a Version in a draft, or None if its id is not a number.
+
+    Drafts show only numbered Versions (J-10).
+    """
     number = int(versionid) if _VERSION_ID.fullmatch(versionid) else 0
     return number if 0 < number <= LAST_VERSION else None
 
 
 def schema_path(xid: Xid) -> str | None:
-    """The path of a schema group, schema or version in the Schema Registry API, None for anything else (J-8)."""
+    """Return the path of a schema group, schema or version in the Schema Registry API, else None (J-8)."""
     return _build_path(xid, ("schemagroups", "schemas"), ("schemagroups", "schemas"))
 
 
 def message_path(xid: Xid) -> str | None:
-    """The path of a message group, definition or version in the Message Catalog API, None for anything else (J-11)."""
+    """Return the path of a message group, definition or version in the Message Catalog API, or None (J-11)."""
     return _build_path(xid, ("messagegroups", "messages"), ("messagecatalog", "messagedefinitions"))
 
 
@@ -93,12 +96,12 @@ MOUNTS: Final = {
     "schemagroups": ("/compat/schemaregistry/v0.2",),
     "messagegroups": ("/compat/messagecatalog/v0", "/compat/messagecatalog/v0.1"),
 }
-"""Where the drafts' APIs are, below the root of the registry, by the Group type that they show."""
+"""The paths of the drafts' APIs below the root of the registry, by Group type."""
 _PATHS: Final[dict[str, Callable[[Xid], str | None]]] = {"schemagroups": schema_path, "messagegroups": message_path}
 
 
 def api_path(xid: Xid) -> str | None:
-    """The path of an entity in the drafts' APIs that show its Group type, None for one that no draft has."""
+    """Return the path of an entity in the drafts' APIs for its Group type, or None if no draft has it."""
     return _PATHS[xid.group_type](xid) if xid.group_type in _PATHS else None
 
 
@@ -106,7 +109,7 @@ XIDS: Final[dict[str, Callable[[str], Xid | None]]] = {"schemagroups": schema_xi
 
 
 def _build_path(xid: Xid, types: tuple[str, str], names: tuple[str, str]) -> str | None:
-    """Return ``names`` in place of the entity's ``types``."""
+    """Return the API path of an entity, with ``names`` in place of its ``types``, or None if it has none."""
     if xid.kind not in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION) or xid.parts[:4:2] != types[: len(xid.parts) // 2]:
         return None
     path = "".join(f"/{name}/{draft_id(part)}" for name, part in zip(names, xid.parts[1:4:2], strict=False))
@@ -117,7 +120,7 @@ def _build_path(xid: Xid, types: tuple[str, str], names: tuple[str, str]) -> str
 
 
 def _parse_path(path: str, types: tuple[str, str], names: tuple[str, str]) -> Xid | None:
-    """Return ``types`` in place of the path's ``names``, ids in place of its segments."""
+    """Return the xid for an API path, with ``types`` in place of ``names`` and ids in place of segments, or None."""
     parts = path.split("/")[1:]
     if len(parts) not in (2, 4, 6) or tuple(parts[::2]) != (*names, "versions")[: len(parts) // 2]:
         return None
@@ -137,15 +140,15 @@ def _unescape(digits: bytes) -> bytes:
 
 
 _ANY_BASE: Final = "any:/base"
-"""Stands for the URL of an API, whichever that is."""
+"""A placeholder for the URL of an API."""
 _SEGMENTS: Final = 6  # /schemagroups/g/schemas/s/versions/1
 
 
 def compose(authority: str, id: str, base: str) -> str:
-    """The URI of a version with this ``id`` under this ``authority``; ``base`` is the URL of the API (A-28).
+    """Return the URI of a version with this ``id`` under this ``authority`` (A-28).
 
-    ``id`` is a URI reference, or the version's path in the API if it has none of its own (A-20). An ``authority`` of
-    "" is the API itself (A-13).
+    ``id`` is a URI reference, or the version's path in the API if it has no id of its own (A-20). An empty
+    ``authority`` means the API itself, whose URL is ``base`` (A-13).
     """
     text = id.replace(" ", "%20")
     if is_uri(text):
@@ -184,26 +187,26 @@ def compute_uri_digest(groups: str, attributes: JSONObject) -> str | None:
 
 
 def key_digest(groups: str, key: str) -> str:
-    """The digest that a ``lookup_key`` is stored as."""
+    """Return the digest under which a ``lookup_key`` is stored."""
     return digest(f"{groups} {key}".encode("utf-8", "surrogatepass"))
 
 
 def own_id(attributes: Mapping[str, JSON]) -> str:
-    """The id that a version was given, "" if it has none of its own (A-20)."""
+    """Return the id that was given to a version, or "" if it has none of its own (A-20)."""
     value = attributes.get("globaluri")
     return value if isinstance(value, str) else ""
 
 
 def authority_of(attributes: Mapping[str, JSON]) -> str:
-    """The ``authority``, "" if there is none (A-13)."""
+    """Return the ``authority``, or "" if there is none (A-13)."""
     authority = attributes.get("authority")
     return authority if isinstance(authority, str) else ""
 
 
 def extract_path(uri: str) -> str:
-    """Return the path in the API that ``uri`` ends in, if it is the URI of a version with no id of its own (A-20).
+    """Return the path in the API at the end of ``uri``, for the URI of a version without its own id (A-20).
 
-    Whether it is, ``compose`` tells; what comes before it would be the authority.
+    The text before it would be the authority. Use ``compose`` to check whether that is right.
     """
     return "/" + "/".join(uri.split("/")[-_SEGMENTS:])
 
@@ -226,5 +229,5 @@ def is_segment(text: object) -> bool:
 
 
 def same_id(id: str, other: str) -> bool:
-    """Return True if two ids differ only in percent-encoding: CloudEvents types have none (B-13)."""
+    """Return True if two ids differ only in percent-encoding, which types of CloudEvents do not have (B-13)."""
     return id == other or unquote(id) == unquote(other)

@@ -31,9 +31,9 @@ from signalbook.values import JSON, JSONObject, digest
 from signalbook.xid import Kind, Xid, XidError
 
 _SAME_URI: Final = 100
-"""Versions that are looked at if several say that a URI is theirs."""
+"""The maximum number of Versions to compare if several claim the same URI."""
 _NEAR: Final = 64
-"""How far below the last number given out the highest one is looked for by id: most schemas lose no Versions."""
+"""The number of ids, counted down from the last assigned number, that are looked up before all Versions are listed."""
 _HOLDERS: Final = 1000
 
 
@@ -94,10 +94,10 @@ class UriBases:
         return [key_digest(self.groups, key) for key in lookup_keys(uri, self.urls)]
 
     def find_version(self, uri: str) -> Xid | None:
-        """Return the Version whose URL in an API or in the registry is ``uri``, whether it exists or not.
+        """Return the Version whose URL in an API or in the registry is ``uri``, whether it exists or not, or None.
 
-        A relative one is a path in a draft's API, or in the registry, or from the root of the host. A slash at the end
-        makes no difference there.
+        A relative ``uri`` is a path in a draft's API, in the registry, or from the root of the host. A slash at its end
+        makes no difference.
         """
         text = normal_uri(uri if is_uri(uri) else f"/{uri.removeprefix('/')}")
         for key in (*lookup_keys(uri, self.urls), *self._strip_mounts(text)):
@@ -172,7 +172,7 @@ def find_taken_uri(
             return xid, uri, place
     composed = _find_composed(reader, uris.values(), bases.groups)
     claimants = {key: xid for xid, uri in uris.items() for key in bases.digests(uri)}
-    # Each claimant is there once: one row more is that of another Version.
+    # Each claimant has at most one row, so one more row must belong to another Version.
     rows = reader.named(list(claimants), len(uris) + 1) if claimants else ()
     holders = [(claimants[row.uri or ""], row.xid) for row in rows]
     holders += [(xid, composed[uri]) for xid, uri in uris.items() if uri in composed]
@@ -180,9 +180,9 @@ def find_taken_uri(
 
 
 def _compose_claim(xid: Xid, attributes: Mapping[str, JSON]) -> str:
-    """Return the URI that a Version says it has, "" for one that says nothing of it.
+    """Return the URI that a Version claims by its attributes, or "" if it claims none.
 
-    Without an authority it is relative.
+    Without an authority, the URI is relative.
     """
     authority, stated_id = authority_of(attributes), own_id(attributes)
     path = api_path(xid) if authority else None
@@ -190,16 +190,15 @@ def _compose_claim(xid: Xid, attributes: Mapping[str, JSON]) -> str:
 
 
 def list_version_numbers(view: RegistryView, resource: Xid) -> list[int]:
-    """Return the numbers of a Resource's Versions, rising. Raises ``not_found``."""
+    """Return the numbers of a Resource's Versions in ascending order. Raises ``not_found``."""
     return sorted(_read_numbers(view.reader.children([_find_shown_resource(view, resource).key], "versions")))
 
 
 def find_latest_number(view: RegistryView, resource: Xid) -> int | None:
-    """Return the highest number of a Resource's Versions, None if none has a number. Raises ``not_found``."""
+    """Return the highest number of a Resource's Versions, or None if none has a number. Raises ``not_found``."""
     row = _find_shown_resource(view, resource)
     last = row.versioncounter  # no number is higher
-    # The last number given out is nearly always there: a few ids are asked for, not all Versions. What a write under
-    # way has met already costs it nothing.
+    # The last assigned number nearly always exists, so look up a few ids instead of listing all Versions.
     if view.reader.get(row.xid / "versions" / str(last)) is not None:
         return last
     near = [str(number) for number in range(last, max(last - _NEAR, 0), -1)]
@@ -212,7 +211,7 @@ def find_latest_number(view: RegistryView, resource: Xid) -> int | None:
 def find_version_with_document(
     view: RegistryView, resource: Xid, content: bytes, attributes: Mapping[str, JSON]
 ) -> StoredEntity | None:
-    """Return the first counted Version of a Resource with exactly this document and these ``attributes``."""
+    """Return the first numbered Version of a Resource with exactly this document and these ``attributes``, or None."""
     row = view.reader.get(resource)
     rows = view.reader.holders(row.key, digest(content), _HOLDERS) if row is not None else ()
     same = (
@@ -226,10 +225,13 @@ def _read_numbers(rows: Iterable[StoredEntity]) -> list[int]:
 
 
 def _find_shown_resource(view: RegistryView, resource: Xid) -> StoredEntity:
-    """The row whose Versions a Resource shows: its own, or that of the target of its cross reference (R265, R268)."""
+    """Return the row of the Resource whose Versions are shown: itself, or the target of its ``xref`` (R265, R268).
+
+    Raises ``not_found``.
+    """
     row = view.reader.get(resource)
     shown_row = row if row is None or row.xref is None else view.reader.get(row.xref)
-    # References are followed once: a target that refers on shows nothing (R268).
+    # Follow only one reference: a target that is a cross reference itself shows nothing (R268).
     if shown_row is None or (shown_row.xref is not None):
         raise RegistryError("not_found", subject=str(resource))
     return shown_row

@@ -1,6 +1,6 @@
-"""Documents of the Schema Registry draft 0.2, and the registry's entities in their place (A.1 to A.4, J.2).
+"""Convert between documents of the Schema Registry draft 0.2 and entities of the registry (A.1 to A.4, J.2).
 
-Pure functions over attributes: of a group its own, of a schema those of one of its versions.
+All functions are pure. A group is given by its own attributes, a schema by those of one of its versions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from signalbook.values import JSON, Finding, JSONError, JSONObject
 from signalbook.xid import Xid
 
 FORMATNAME: Final = "formatname"
-"""The attribute that is there if a format came in by its long name, though it has a short one."""
+"""The attribute with the name of a format that was stated by its long name although it has a short one."""
 
 AVRO: Final = "Avro/1.11"
 JSON_SCHEMA: Final = "JsonSchema"
@@ -29,9 +29,9 @@ _DIALECT: Final = re.compile(r"https?://json-schema\.org/(draft(?:-0\d|/\d{4}-\d
 
 
 def registry_format(name: str, document: bytes = b"") -> str:
-    """The format of xRegistry that a draft's ``name`` stands for, of a ``document`` if there is one.
+    """Return the format of xRegistry for a draft's format ``name``.
 
-    A JSON Schema that says of which version it is has that version.
+    For a JSON Schema ``document`` that states its version, the format includes the version.
     """
     if name == "json-schema" and document:
         return _detect_json_schema(document)
@@ -39,7 +39,7 @@ def registry_format(name: str, document: bytes = b"") -> str:
 
 
 def draft_format(attributes: Mapping[str, JSON]) -> str | None:
-    """The name in a draft of the format that an entity with these ``attributes`` has, None if it has none."""
+    """Return the draft's name for the format of an entity with these ``attributes``, or None if it has no format."""
     stated = attributes.get("format")
     if not isinstance(stated, str) or not stated:
         return None
@@ -50,13 +50,16 @@ def draft_format(attributes: Mapping[str, JSON]) -> str | None:
 
 
 def format_attributes(name: str, document: bytes = b"") -> dict[str, str | None]:
-    """The attributes that say ``name``: the format and, if that would be shown by another name, what it came in as."""
+    """Return the attributes for the draft's format ``name``.
+
+    ``formatname`` keeps the name if the format would otherwise be shown under another name.
+    """
     stated = registry_format(name, document)
     return {"format": stated, FORMATNAME: None if draft_format({"format": stated}) == name else name}
 
 
 def dialect(uri: JSON) -> str | None:
-    """The format of a JSON Schema document whose ``$schema`` is ``uri``, None if that names no known version."""
+    """Return the format of a JSON Schema whose ``$schema`` is ``uri``, or None if that is not a known version."""
     match = _DIALECT.fullmatch(uri) if isinstance(uri, str) else None
     return f"{JSON_SCHEMA}/{match[1]}" if match else None
 
@@ -65,15 +68,15 @@ def _detect_json_schema(document: bytes) -> str:
     try:
         value = parse_untrusted_json(document)
     except JSONError:
-        return JSON_SCHEMA  # the check of the document tells what is wrong with it
+        return JSON_SCHEMA  # validation of the document reports the error
     return (dialect(value.get("$schema")) if isinstance(value, dict) else None) or JSON_SCHEMA
 
 
 GROUPS: Final = Xid(("schemagroups",))
 ATTRIBUTES: Final = ("format", "description", "authority", "id")
-"""What may come beside a document (A-47)."""
+"""The metadata that may be sent with a document (A-47)."""
 PROPERTIES: Final = "groupproperties"
-"""The attribute with those ``groupProperties`` of a group that cannot be labels."""
+"""The attribute with the ``groupProperties`` of a group that cannot be labels."""
 
 _LABEL: Final = re.compile(r"[a-z0-9][a-z0-9:_.-]{0,62}", re.ASCII)
 _MAX_LABEL_CHARS: Final = 4096
@@ -82,7 +85,7 @@ _TEXT_MEMBERS: Final = ("id", "format", "description")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
-    """The metadata of a document; "" for what is absent (A-13, A-20)."""
+    """The metadata of a document. "" means absent (A-13, A-20)."""
 
     format: str = ""
     description: str = ""
@@ -91,7 +94,7 @@ class Stated:
 
 
 def validate_group(body: JSONObject, id: str) -> list[Finding]:
-    """Return findings about a group that is put at the path's ``id``."""
+    """Return findings about a group that is written to the path of ``id``."""
     findings = [
         _build_schema_finding(name, "it needs to be a string")
         for name in _TEXT_MEMBERS
@@ -127,7 +130,7 @@ def group_attributes(body: JSONObject, before: Mapping[str, JSON]) -> JSONObject
 
 
 def render_group(group: JSONObject) -> JSONObject:
-    """A group of xRegistry as the draft has it."""
+    """Return a group of xRegistry in the form of the draft."""
     rendered: JSONObject = {"id": draft_id(group["schemagroupid"])}
     unlabelled = group.get(PROPERTIES)
     properties = {**(group.get("labels") or {}), **(unlabelled if isinstance(unlabelled, dict) else {})}
@@ -152,9 +155,9 @@ def validate_metadata(metadata: Stated) -> list[Finding]:
 
 
 def validate_format(metadata: Stated, group: Mapping[str, JSON], latest: Mapping[str, JSON] | None) -> Finding | None:
-    """Return a finding about the format of a document in ``group``, or None. A first document has no ``latest``.
+    """Return a finding about the format of a document in ``group``, or None. ``latest`` is None for a first document.
 
-    Either the group or the schema states it, never both (A-15, A-16, J-9).
+    Either the group or the schema states the format, never both (A-15, A-16, J-9).
     """
     stated = draft_format(group)
     if stated is not None:
@@ -167,7 +170,10 @@ def validate_format(metadata: Stated, group: Mapping[str, JSON], latest: Mapping
 
 
 def other_format(metadata: Stated, latest: Mapping[str, JSON] | None) -> str | None:
-    """The format of a schema if a document comes with another one, else None: all its versions have the same."""
+    """Return the format of the schema if ``metadata`` states another one, else None.
+
+    All versions must have the same format.
+    """
     existing_format = None if latest is None else draft_format(latest)
     return (
         existing_format
@@ -179,9 +185,10 @@ def other_format(metadata: Stated, latest: Mapping[str, JSON] | None) -> str | N
 def build_version_attributes(
     metadata: Stated, group: Mapping[str, JSON], latest: Mapping[str, JSON] | None, document: bytes
 ) -> JSONObject:
-    """Return the attributes of a new version. Missing ones are taken from the schema's last version (A-13, A-17).
+    """Return the attributes of a new version (A-13, A-17).
 
-    The format is the group's, else the schema's.
+    The format is the group's, else the schema's, else the one in ``metadata``. A missing authority is taken from the
+    schema's last version.
     """
     owner = group if draft_format(group) is not None else latest
     if owner is not None:
@@ -196,18 +203,18 @@ def build_version_attributes(
 
 
 def version_id(version: Mapping[str, JSON], xid: Xid) -> str:
-    """The id of a version: the one it was given, else its path in the API (A-20)."""
+    """Return the id that was given to a version, else its path in the API (A-20)."""
     stated_id = version.get("globaluri")
     return stated_id if isinstance(stated_id, str) and stated_id else str(schema_path(xid))
 
 
 def version_uri(version: Mapping[str, JSON], xid: Xid, base: str) -> str:
-    """The URI of a version at the API ``base`` (A-27)."""
+    """Return the URI of a version in the API with the URL ``base`` (A-27)."""
     return compose(authority_of(version), version_id(version, xid), base)
 
 
 def build_version_headers(version: Mapping[str, JSON], group: Mapping[str, JSON]) -> Iterable[tuple[str, str]]:
-    """Return the attributes that are shown beside a document, by header, as plain text (A-46, A-48)."""
+    """Return the headers with attributes that are sent with a document, as plain text (A-46, A-48)."""
     values = {
         "Schema-Format": draft_format(group) or draft_format(version),
         "Schema-Description": version.get("description"),

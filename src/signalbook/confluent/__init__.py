@@ -1,1 +1,1 @@
-"""The Confluent-compatible API in terms of the registry: names, schemas, settings and errors, as values."""
+"""Map the Confluent-compatible API to the registry: names, schemas, settings and errors, without I/O."""

@@ -26,7 +26,7 @@ _MAX_ID_CHARS: Final = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A resource with associations. Its ``name`` is unique in its ``namespace``. Its ``id`` is never used again."""
+    """A resource with associations. Its ``name`` is unique in its ``namespace``. Its ``id`` is never reused."""
 
     name: str
     namespace: str
@@ -75,9 +75,10 @@ class Association:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """Return the association that ``to_json`` wrote. Earlier versions named its times in full.
+        """Read the association that ``to_json`` wrote.
 
-        Other registries may leave a time out, or send null: it is 0 then.
+        Earlier versions wrote the names of the times in full. If another registry left a time out or sent null, it is
+        0.
         """
         created, updated = (
             stored.get(f"{kind}Ts") or stored.get(f"{kind}Timestamp") or 0 for kind in ("create", "update")
@@ -98,20 +99,20 @@ class Association:
         )
 
     def scopes(self) -> tuple[str, str, str]:
-        """Return the keys under which it is stored: by the resource's id, by its name, and by the subject."""
+        """Return the keys that the association is stored under: the resource's id, its name, and the subject."""
         id_keys = (self.resource.id, self.resource.type, self.type)
         name_keys = (self.resource.name, self.resource.namespace, *id_keys)
         return scope("id", *id_keys), scope("name", *name_keys), scope("subject", self.subject, *id_keys)
 
 
 def scope(*words: str) -> str:
-    """Return one key for ``words``. Different words have different keys; equal first words give equal prefixes."""
+    """Return one key for ``words``. Different words give different keys, and equal first words give equal prefixes."""
     return "".join(f"{quote(word, safe='')}/" for word in words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A request to create, change or delete an association. None means that the request does not state a part."""
+    """A request to create, change or delete an association. None means that the request does not state the value."""
 
     operation: str
     type: str
@@ -124,7 +125,7 @@ class Wanted:
 
 
 def read_resource(body: Mapping[str, JSON], *, trial: bool = False) -> Resource:
-    """Return the resource in a request. With ``trial``, the id may be missing. Raises 42212."""
+    """Return the resource in a request. With ``trial``, the id may be missing. Raises ``ConfluentError`` 42212."""
     for member in ("resourceName", "resourceNamespace"):
         if not _RESOURCE_NAME.fullmatch(_read_text(body, member)):
             raise invalid_association(member, "it has letters, digits, '_' and '-', at most 256 of them")
@@ -140,7 +141,10 @@ def read_resource(body: Mapping[str, JSON], *, trial: bool = False) -> Resource:
 
 
 def read_wanted(body: Mapping[str, JSON], operation: str | None = None) -> list[Wanted]:
-    """Read the requests for a resource, with ``operation`` as default. Raises 42212."""
+    """Return the requests for a resource.
+
+    If ``operation`` is given, it replaces the one in each request. Raises 42212.
+    """
     stated = body.get("associations")
     if not isinstance(stated, list) or not stated:
         raise invalid_association("associations", "it is a list of an association for the key, the value or both")
@@ -208,7 +212,10 @@ def check_change(existing: Association, request: Wanted) -> None:
 
 
 def check_uniform(lifecycles: Mapping[str, str | None]) -> None:
-    """Raise 42212 unless all associations of a resource have one lifecycle, given by their types."""
+    """Raise 42212 unless all associations of a resource have the same lifecycle.
+
+    ``lifecycles`` has one for each type.
+    """
     if len(set(lifecycles.values())) > 1:
         stated = ", ".join(f"{kind}={lifecycle}" for kind, lifecycle in lifecycles.items())
         raise invalid_association("lifecycle", f"all associations of a resource have the same lifecycle, not {stated}")

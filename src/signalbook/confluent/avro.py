@@ -1,4 +1,4 @@
-"""Avro schemas as all clients have them, and with the types of other subjects put where they are named."""
+"""Write Avro schemas in the form that all clients share, and embed the types of other subjects."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "byte
 _RESERVED: Final = ("type", "name", "namespace", "doc", "fields", "symbols", "size", "items", "values", "aliases")
 _OF_FIELDS: Final = ("name", "type", "doc", "default", "order", "aliases")
 _MAX_TYPES: Final = 100_000
-"""Types in one schema."""
+"""The maximum number of types in one schema."""
 
 
 def rewrite_schema(schema: Any, namespace: str = "") -> Any:
-    """Return ``schema`` as Avro's library for Java writes what it read: members in one order, names as short as can be.
+    """Return ``schema`` as Avro's Java library writes it: members in a fixed order, and names as short as possible.
 
-    Confluent's server stores that text, so that a schema is the same whichever library laid it out (Avro 1.12,
-    ``Schema.toString``). What is no schema stays as it is, for who judges it.
+    Confluent's server stores that text, so that a schema is the same whichever library formatted it (Avro 1.12,
+    ``Schema.toString``). Parts that are not a schema are kept, and validation reports them later.
     """
     if isinstance(schema, str):
         return _trim_name(schema, namespace)
@@ -70,7 +70,7 @@ def _rewrite_field(field: Any, space: str) -> Any:
 
 
 def _rewrite_aliases(schema: dict[str, Any], space: str) -> dict[str, Any]:
-    """Return the aliases without the namespace that they are in anyway."""
+    """Return the aliases without the namespace if it is the namespace of the type."""
     aliases = schema.get("aliases", [])
     if not isinstance(aliases, list):
         return {"aliases": aliases}
@@ -78,7 +78,7 @@ def _rewrite_aliases(schema: dict[str, Any], space: str) -> dict[str, Any]:
 
 
 def _trim_name(name: Any, space: str) -> Any:
-    """Return a full name without the namespace that it is in anyway."""
+    """Return a full name without its namespace if that is ``space``."""
     if not isinstance(name, str):
         return name
     prefix, _, last = name.rpartition(".")
@@ -86,7 +86,7 @@ def _trim_name(name: Any, space: str) -> Any:
 
 
 def inline_named_types(schema: Any, resolve: Resolve) -> Any:
-    """Return ``schema`` as one document: ``resolve`` is asked for the types that it names and does not define."""
+    """Return ``schema`` as one document. ``resolve`` returns the types that the schema names but does not define."""
     return _Inlining(resolve).inline(schema, "")
 
 

@@ -1,4 +1,7 @@
-"""The errors of the Confluent-compatible API: a code of five digits, of which the first three are the HTTP status."""
+"""Define the errors of the Confluent-compatible API.
+
+An error has a code of five digits, whose first three are the HTTP status.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ _STATUS: Final = 100
 
 
 class ConfluentError(SignalbookError):
-    """An error with the ``code`` that clients know it by."""
+    """An error of the Confluent-compatible API with its ``code``."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -25,7 +28,7 @@ class ConfluentError(SignalbookError):
         return self.code // _STATUS if self.code >= _FIVE_DIGITS else self.code
 
     def to_json(self) -> JSONObject:
-        """The body of the response."""
+        """Return the body of the response."""
         return {"error_code": self.code, "message": str(self)}
 
 

@@ -1,4 +1,4 @@
-"""Metadata and rule sets of schemas: reading them from requests, and merging those of several layers.
+"""Read metadata and rule sets of schemas from requests, and merge them from several layers.
 
 Merging follows Confluent's server (``AbstractSchemaRegistry.mergeMetadata`` and ``mergeRuleSets``).
 """
@@ -18,12 +18,12 @@ _MIGRATION_MODES: Final = ("UPGRADE", "DOWNGRADE", "UPDOWN")
 _DATA_MODES: Final = ("WRITE", "READ", "WRITEREAD")
 _RULE_NAME: Final = re.compile(r"[^\W\d][\w-]{0,255}")
 VERSION_PROPERTY: Final = "confluent:version"
-"""The property by which a client asks for a new version, whose number is its value then."""
+"""The property with which a client requests a new version. In the stored schema it has the version number."""
 _RULESET_MEMBERS: Final = frozenset({*RULE_LISTS, "enableAt"})
 
 
 def check_metadata(body: Mapping[str, Any], name: str) -> JSONObject | None:
-    """Return the metadata in a request. Raises 422 unless it is an object whose properties are an object, too."""
+    """Return the metadata in a request. Raises 422 unless it and its ``properties`` are objects or absent."""
     value = body.get(name)
     if not isinstance(value, dict | None) or not isinstance((value or {}).get("properties"), dict | None):
         raise unprocessable(f"{name} has to be an object, and its properties, too")
@@ -31,13 +31,13 @@ def check_metadata(body: Mapping[str, Any], name: str) -> JSONObject | None:
 
 
 def properties(metadata: JSON) -> JSONObject:
-    """Return the properties in the metadata of a Version, whichever API wrote it."""
+    """Return the properties in the metadata of a Version, which any API may have written."""
     value = metadata.get("properties") if isinstance(metadata, dict) else None
     return value if isinstance(value, dict) else {}
 
 
 def remove_version(metadata: JSON) -> JSONObject | None:
-    """Return metadata without the number of its version. Return None if nothing is left."""
+    """Return metadata without the property for the version number. Return None if nothing is left."""
     if not isinstance(metadata, dict):
         return None
     if VERSION_PROPERTY not in properties(metadata):
@@ -48,13 +48,16 @@ def remove_version(metadata: JSON) -> JSONObject | None:
 
 
 def with_version(metadata: JSONObject | None, version: int | str) -> JSONObject:
-    """Return metadata with the number of its version."""
+    """Return metadata with the version number as a property."""
     stated = {**properties(metadata), VERSION_PROPERTY: str(version)}
     return {**(metadata or {}), "properties": stated}
 
 
 def check_ruleset(body: Mapping[str, Any], name: str = "ruleSet") -> JSONObject | None:
-    """Return the rule set in a request as it is: clients run the rules. Raises 42210 unless it has the right shape."""
+    """Return the rule set in a request unchanged, because clients run the rules.
+
+    Raises 42210 if it has the wrong form.
+    """
     value = body.get(name)
     if value is None:
         return None
@@ -85,7 +88,7 @@ def _check_rule(rule: Any, modes: Sequence[str]) -> None:
 
 
 def list_rule_types(ruleset: JSON) -> set[str]:
-    """Return the types of the rules in the rule set of a Version, whichever API wrote it."""
+    """Return the types of the rules in the rule set of a Version, which any API may have written."""
     lists = ruleset.values() if isinstance(ruleset, dict) else ()
     rules = [rule for rule_list in lists if isinstance(rule_list, list) for rule in rule_list if isinstance(rule, dict)]
     return {kind for rule in rules if isinstance(kind := rule.get("type"), str)}

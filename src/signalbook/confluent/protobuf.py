@@ -1,4 +1,4 @@
-"""Protobuf schemas as clients also send them: the base64 of a ``FileDescriptorProto``, and back.
+"""Convert Protobuf schemas between text and the base64 of a ``FileDescriptorProto``, which clients also send.
 
 Source: descriptor.proto, and the language specifications of proto2 and proto3 (protobuf.dev).
 """
@@ -53,7 +53,7 @@ _LAST_ENUM: Final = 2**31 - 1
 
 
 def build_file_descriptor(text: str, resolve: Resolve) -> bytes:
-    """Return the ``FileDescriptorProto`` of a document, without the names in JSON that fields have anyway.
+    """Return the ``FileDescriptorProto`` of a document, without JSON names of fields that equal the default.
 
     Confluent's clients would write these names into the text that they make of it. Raises ``SchemaError``.
     """
@@ -70,7 +70,7 @@ def build_file_descriptor(text: str, resolve: Resolve) -> bytes:
 
 
 def render_descriptor(text: str) -> str | None:
-    """The ``.proto`` document that the base64 of a ``FileDescriptorProto`` says; None for what is no such thing."""
+    """Return the ``.proto`` document of a base64 ``FileDescriptorProto``, or None if ``text`` is something else."""
     if not _BASE64.fullmatch(text):
         return None
     try:
@@ -81,7 +81,7 @@ def render_descriptor(text: str) -> str | None:
 
 
 def detect_syntax(text: str) -> str:
-    """Return ``proto2``, ``proto3`` or ``editions``: what a document says it is, ``proto2`` if it says nothing."""
+    """Return the syntax that a document states (``proto2``, ``proto3`` or ``editions``), or ``proto2`` by default."""
     match list(islice(filter(None, (token[1] for token in _COMMENT_OR_TOKEN.finditer(text))), 3)):
         case ["edition", "=", _]:
             return _EDITIONS
@@ -96,17 +96,17 @@ def split_tokens(text: str) -> list[str]:
 
 
 def list_numbers(text: str) -> set[str]:
-    """Return the whole numbers of a document, such as those of fields, which normalizing does not change."""
+    """Return the integers in a document, such as field numbers, which normalizing does not change."""
     return {token for token in split_tokens(text) if _WHOLE_NUMBER.fullmatch(token)}
 
 
 def normalize_document(text: str, resolve: Resolve) -> str:
-    """Return a document in the one layout and order of its parts, unless that leaves anything out.
+    """Return a document in a fixed layout and order, or unchanged if the new text would not mean the same.
 
-    Message types keep their order, which clients count. Raises ``SchemaError``.
+    Message types keep their order, because clients count them. Raises ``SchemaError``.
     """
     if describe(gather(text.encode("utf-8"), resolve)).warnings:
-        return text  # what is described lacks its options
+        return text  # the descriptor lacks some options
     descriptor = _sort_descriptor(text, resolve)
     printed = _print_file(descriptor)
     content, reparsed = (
@@ -117,7 +117,7 @@ def normalize_document(text: str, resolve: Resolve) -> str:
 
 
 def _sort_descriptor(text: str, resolve: Resolve) -> Any:
-    """Return the descriptor of a document, sorted, with its custom options as fields of the options."""
+    """Return the sorted descriptor of a document. Custom options are fields of the options."""
     document = describe(gather(text.encode("utf-8"), resolve))
     try:
         kind = GetMessageClass(document.pool.FindMessageTypeByName(FileDescriptorProto.DESCRIPTOR.full_name))
@@ -151,14 +151,14 @@ def _sort_message(message: DescriptorProto) -> None:
         if field.HasField("oneof_index")
     }
     message.field.sort(key=attrgetter("number"))
-    # The compiler puts those that it makes for optional fields of proto3 behind the others.
+    # The compiler puts the oneofs that it makes for optional proto3 fields after the others.
     names = (oneofs[field.number] for field in sorted(message.field, key=_IS_OPTIONAL) if field.number in oneofs)
     places = {name: place for place, name in enumerate(dict.fromkeys(names))}
     message.oneof_decl.sort(key=lambda oneof: places[oneof.name])
     for field in message.field:
         if field.number in oneofs:
             field.oneof_index = places[oneofs[field.number]]
-    # The types of maps and groups change places with one another only: clients count nested types.
+    # The types of maps and groups only swap places with each other, because clients count nested types.
     owners = _find_owned_types(message)
     places = {nested.name: place for place, nested in enumerate(message.nested_type)}
     places |= zip(owners, sorted(places[name] for name in owners), strict=True)
@@ -177,7 +177,7 @@ def _sort_enum(enum: EnumDescriptorProto) -> None:
 
 
 def _find_owned_types(message: DescriptorProto) -> dict[str, FieldDescriptorProto]:
-    """Return the fields that are maps or groups, by the names of the nested types that they make."""
+    """Return the fields that are maps or groups, by the names of the nested types for them."""
     nested = {nested_type.name: nested_type for nested_type in message.nested_type}
     names = ((field.type_name.rpartition(".")[2], field) for field in message.field if field.type_name)
     return {
@@ -192,7 +192,7 @@ def _print_file(file: FileDescriptorProto) -> str:
 
 
 class _Printer:
-    """A descriptor in the words of its language."""
+    """Writes a descriptor as the text of a ``.proto`` document."""
 
     def __init__(self, file: FileDescriptorProto) -> None:
         self._file = file
@@ -236,7 +236,7 @@ class _Printer:
         owners = _find_owned_types(message)
         for enum in message.enum_type:
             yield from self._print_enum(enum, indent)
-        # Maps and groups before other nested types stay there, because clients count all of these.
+        # Maps and groups before other nested types keep their places, because clients count all nested types.
         last = max(
             (place for place, nested_type in enumerate(message.nested_type) if nested_type.name not in owners),
             default=-1,
@@ -365,12 +365,12 @@ def _format_field_options(field: FieldDescriptorProto) -> str:
 
 
 def _derive_json_name(name: str) -> str:
-    """Return the compiler's JSON name of a field."""
+    """Return the default JSON name of a field, as the compiler derives it."""
     return re.sub(r"_+(.?)", lambda match: match[1].upper(), name)
 
 
 def _format_options(options: Message) -> Iterator[str]:
-    """Yield options as they are written. What extensions define is here where the type of ``options`` knows it."""
+    """Yield options as text. Options that extensions define are included if the type of ``options`` knows them."""
     for field, value in options.ListFields():
         if field.name == "features" and not field.is_extension:
             yield from (f"features.{text}" for text in _format_options(value))

@@ -1,7 +1,7 @@
-"""Tags in Protobuf documents: the options ``confluent.message_meta`` and ``confluent.field_meta``, found in the text.
+"""Find and edit tags in Protobuf documents: the options ``confluent.message_meta`` and ``confluent.field_meta``.
 
-Only what has to change is changed: comments, and options that nobody here knows, stay where they are.
-Source: the language specifications of proto2 and proto3 (protobuf.dev).
+The text is edited only where necessary, so that comments and unknown options are kept. Source: the language
+specifications of proto2 and proto3 (protobuf.dev).
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _NO_FIELDS: Final = frozenset({"option", "reserved", "extensions", "import", "pa
 
 @dataclass(eq=False, slots=True)
 class TaggedEntity:
-    """A message, or a field of one, at a ``path`` below the package."""
+    """A message or field, with its ``path`` below the package."""
 
     path: str
     package: str
     is_record: bool
     statement: Statement
     options: list[tuple[Tokens, int]] = field(default_factory=list)
-    """Those that have tags, or could have some, and the ends of their statements."""
+    """The options that can have tags, with the ends of their statements."""
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths that may name it."""
+        """The paths that may name the entity: without and with the package."""
         return (self.path, f"{self.package}.{self.path}") if self.package else (self.path,)
 
     @property
@@ -60,7 +60,7 @@ class TaggedEntity:
 def list_entities(text: str) -> list[TaggedEntity]:
     """Return the messages and fields in a document, outer ones first.
 
-    What is no such document has what can be made out.
+    For a text that is not a valid document, return what can be recognised.
     """
     entities: list[TaggedEntity] = []
     messages: dict[int, TaggedEntity] = {}
@@ -88,7 +88,7 @@ def list_entities(text: str) -> list[TaggedEntity]:
 
 
 def with_tags(text: str, tags: Mapping[TaggedEntity, Sequence[str]]) -> str:
-    """A document whose entities have these ``tags`` instead of theirs."""
+    """Return a document in which entities have these ``tags`` instead of their own."""
     edits: list[Edit] = []
     for entity, entity_tags in tags.items():
         edits += (
@@ -108,7 +108,7 @@ def _build_message_edits(text: str, entity: TaggedEntity, tags: Sequence[str]) -
             yield option[0].start, option[-1].end, _rewrite_option(text, option, missing_tags)
             missing_tags = []
         else:
-            # With its line, if it is alone in that.
+            # Remove the whole line if it has only this option.
             line = text.rfind("\n", 0, option[0].start)
             alone = line >= 0 and not text[line : option[0].start].strip()
             yield line if alone else option[0].start, end, ""
@@ -142,7 +142,7 @@ def _build_import_edits(text: str) -> Iterator[Edit]:
 
 
 def _rewrite_option(text: str, option: Tokens, tags: Sequence[str]) -> str:
-    """Return an option whose value is written as a message, with these tags in it instead of its own."""
+    """Return an option whose value is written as a message, with ``tags`` in place of its own."""
     first = option[0].start
     edits = [(tokens[0].start - first, tokens[-1].end - first, "") for tokens in _find_tag_values(option)]
     opening = next(token for token in option if token.text == "{")
@@ -157,7 +157,7 @@ def _find_field_name(tokens: Tokens) -> str:
 
 
 def _is_meta(option: Tokens, name: str) -> bool:
-    """Return True if an option has tags, or could have some. The word ``option`` is not one of its tokens."""
+    """Return True if an option can have tags. Its tokens do not include the word ``option``."""
     return _find_option_name(option).replace("(.", "(") in (f"(confluent.{name})", f"(confluent.{name}).tags")
 
 
@@ -167,7 +167,7 @@ def _find_option_name(option: Tokens) -> str:
 
 
 def _find_tag_values(option: Tokens) -> Iterator[Tokens]:
-    """Yield the parts of an option with tags: its value, or the members with tags of a message."""
+    """Yield the parts of an option with tags: its value, or the ``tags`` members in it."""
     equal = next((number for number, token in enumerate(option) if token.text == "="), len(option))
     value = option[equal + 1 :]
     if _find_option_name(option).endswith(").tags"):
@@ -188,7 +188,7 @@ def _find_tag_values(option: Tokens) -> Iterator[Tokens]:
 
 
 def _join_strings(tokens: Tokens) -> Iterator[str]:
-    """Yield the texts in a value: those side by side are one."""
+    """Yield the strings in a value. Adjacent strings are one."""
     parts: list[str] = []
     for token in tokens:
         if token.is_string:
@@ -202,10 +202,10 @@ def _join_strings(tokens: Tokens) -> Iterator[str]:
 
 def _unquote(text: str) -> str:
     try:
-        # Escapes are of bytes, of UTF-8 in texts, but for those of characters.
+        # Escapes stand for bytes of UTF-8, except \u and \U, which stand for characters.
         if "\\u" in text or "\\U" in text:
             literal = str(ast.literal_eval(text))
-            # A character beyond the first 65536 may be two escapes, and one of these alone is none.
+            # A character beyond the first 65536 may be written as two escapes. One of them alone is invalid.
             return literal.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return CUnescape(text[1:-1]).decode("utf-8")
     except (ValueError, SyntaxError):

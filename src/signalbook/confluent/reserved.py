@@ -1,7 +1,7 @@
-"""Reserved fields: names that metadata keeps free, so that no schema of the subject has a field of that name.
+"""Check reserved fields: names in the metadata of a schema that its fields must not have.
 
-The property ``confluent:reserved`` names them, separated by commas. They are checked where a config says
-``validateFields`` (Confluent's ``ParsedSchema.getReservedFields``).
+The property ``confluent:reserved`` lists them, separated by commas. They are checked if a config has ``validateFields``
+(Confluent's ``ParsedSchema.getReservedFields``).
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ def list_reserved_fields(metadata: JSON) -> set[str]:
 
 
 def find_conflicts(schema: SchemaText, reserved: Set[str], reserved_before: Set[str]) -> list[str]:
-    """Return what is wrong with a schema by the names that it reserves, and those of the version before it."""
+    """Return messages about fields of the schema that are ``reserved``, and about names that are no longer reserved.
+
+    ``reserved_before`` are the names that the previous version reserves.
+    """
     lost = [f"the field '{name}' is no longer reserved in the metadata" for name in sorted(reserved_before - reserved)]
     conflicts = sorted(reserved & list_top_level_fields(schema)) if reserved else []
     return [*lost, *(f"the schema has the field '{name}', which its metadata reserves" for name in conflicts)]
 
 
 def list_top_level_fields(schema: SchemaText) -> set[str]:
-    """Return the names of the fields of an Avro record, a JSON object or the first Protobuf message of a document."""
+    """Return the field names of an Avro record, a JSON object, or the first message of a Protobuf document."""
     if find_family(schema.format) == "protobuf":
         described = build_file_descriptor(schema.document.decode("utf-8"), schema.resolve or (lambda _: None))
         messages = FileDescriptorProto.FromString(described).message_type

@@ -19,7 +19,7 @@ from signalbook.values import JSON, JSONError, JSONObject, canonical_json, diges
 from signalbook.xid import Kind, Xid, XidError
 
 SCHEMA_TYPES: Final = {"avro": "AVRO", "jsonschema": "JSON", "protobuf": "PROTOBUF"}
-"""Names of formats, in lower case, and the ``schemaType`` that each is."""
+"""The ``schemaType`` by the name of the format in lower case."""
 _CONTENT: Final = ("metadata", "ruleset")
 _GUID_DIGITS: Final = 32
 _AVRO_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
@@ -58,19 +58,21 @@ def content_beginning(guid: str) -> str | None:
 
 
 Layout: TypeAlias = Literal["own", "one", "normal"]
-"""How a schema is laid out to be stored: as it was, but without white space between members; in the one way in which
-Avro's library writes it, whoever sent it; or normalized, so that the order of members and references makes no
-difference at all. What Avro's library writes is normalized but for the members that are no part of Avro."""
+"""The layout in which a schema is stored.
+
+``own`` keeps the order of members and removes white space. ``one`` writes Avro as Avro's library does. ``normal`` also
+sorts members and references, so that their order makes no difference.
+"""
 TAG_MEMBERS: Final = ("schemaTagsToAdd", "schemaTagsToRemove")
 MAX_REFERENCES: Final = 10_000
-"""Of one schema, with those that it refers to in turn."""
+"""The maximum number of references of one schema, including indirect ones."""
 _DEFAULT_FORMATS: Final = {"AVRO": "Avro/1.11", "JSON": "JsonSchema/draft-07", "PROTOBUF": "Protobuf/2"}
 _SYNTAXES: Final = {"proto3": "Protobuf/3", "editions": "Protobuf"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Reference:
-    """A reference of a schema by ``name``: a version of a subject, -1 for its latest."""
+    """A reference of a schema by ``name`` to a version of a subject. -1 is the latest version."""
 
     name: str
     subject: str
@@ -97,7 +99,7 @@ class SchemaBody:
     version: int | None = None
     id: int | None = None
     propagate: bool = False
-    """Whether it is to have the tags of the version before, where it has what they were on."""
+    """True if the tags of the previous version are added."""
 
     @property
     def document(self) -> bytes:
@@ -110,11 +112,11 @@ class SchemaBody:
         return _DEFAULT_FORMATS[self.type]
 
     def format(self, before: str | None = None) -> str:
-        """Return the format of the Version. ``before`` is the format of the Versions that its subject has.
+        """Return the format of the Version. ``before`` is the format of the existing Versions of its subject.
 
-        All Versions of a schema have one format. So where a JSON Schema has another draft, or a Protobuf schema another
-        syntax, than those before, the format is that of the family: each document then says its own. So is that of
-        Protobuf with an edition, which has no format of its own.
+        All Versions of a schema have the same format. So if a JSON Schema has another draft than ``before``, or a
+        Protobuf schema another syntax, the result is the name of the format without a version, and each document states
+        its own. The same applies to Protobuf with an edition, which has no format of its own.
         """
         if before and self.type == "AVRO":
             return before
@@ -126,7 +128,7 @@ class SchemaBody:
         return before or own_format or self.default_format
 
     def attributes(self) -> dict[str, JSON]:
-        """Attributes of the Version that make its content, without the format."""
+        """Return the attributes of the Version that are part of its content, without the format."""
         return {
             "references": [reference.to_json() for reference in self.references] or None,
             "metadata": self.metadata or None,
@@ -152,9 +154,9 @@ def find_reference_targets(attributes: Mapping[str, JSON]) -> dict[str, Xid]:
 
 
 def list_linked_references(attributes: Mapping[str, JSON]) -> list[tuple[str, Xid]]:
-    """Return the names of what a Version refers to, with the xids of the Versions that are meant.
+    """Return the names of a Version's references, with the xids of the Versions they refer to.
 
-    Those of Avro types come behind: a document names them, whatever its references do.
+    Names of Avro types come last, because a document uses them whatever the reference is called.
     """
     stated = attributes.get("references")
     links: list[tuple[str, Xid]] = []
@@ -209,7 +211,7 @@ def propagate_tags(body: SchemaBody, tags: Sequence[Tagged], layout: Layout) -> 
 def states_format(text: str, kind: str) -> bool:
     """Return True if the text of a stored schema states the version of its format.
 
-    Protobuf without ``syntax`` is proto2. A JSON Schema without ``$schema`` does not say its draft.
+    Protobuf without ``syntax`` is proto2. A JSON Schema without ``$schema`` does not state its draft.
     """
     return kind != "JSON" or canonical_text(text, kind, "own")[1] is not None
 

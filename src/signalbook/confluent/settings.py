@@ -1,4 +1,4 @@
-"""Compatibility levels, modes and the layers they are looked for in: subject, context, all contexts, server."""
+"""Read compatibility levels and modes, and find them in their layers: subject, context, all contexts, server."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ _FLAGS: Final = ("normalize", "validateFields", "validateNewSchemas", "validateR
 _OBJECTS: Final = ("defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet")
 CONFIG_FIELDS: Final = frozenset({"compatibility", _LEVEL, "compatibilityPolicy", *_TEXT_SETTINGS, *_FLAGS, *_OBJECTS})
 Stored = Callable[[str], JSONObject | None]
-"""What is stored for a scope."""
+"""Returns the settings stored for a scope, or None."""
 
 
 def scope_of(subject: Subject) -> str:
-    """Return the scope of what is set for a subject, of a context if it has no name; "" is the default context.
+    """Return the scope of the settings of a subject, or of its context if the subject has no name.
 
-    Ids of groups are unique whatever their case, so contexts of one group in several cases share their settings.
+    The scope "" is the default context. Ids of groups are case-insensitive, so contexts that differ only in case share
+    their settings.
     """
     if not subject.name:
         return "" if subject.context == DEFAULT_CONTEXT else f":{subject.context.lower()}:"
@@ -48,17 +49,17 @@ def scope_of(subject: Subject) -> str:
 
 
 def list_scope_ranges(context: str) -> list[tuple[Literal["config", "mode", "association"], str, str]]:
-    """Return the kinds of what is set for a context and its subjects, each with the range of its scopes.
+    """Return the kinds of settings of a context and its subjects, each with the range of its scopes.
 
-    A range is from its first scope up to before its last. Of the three scopes of an association only the one by its
-    subject is in a range. The settings of the registry are in the range of no context.
+    A range includes its first scope and excludes its last. Of the three scopes of an association, only the one by
+    subject is in a range. Settings of the registry are in no range.
     """
     context_scope = f":{context.lower()}:"
     ranges: list[tuple[Literal["config", "mode", "association"], str, str]] = [
         ("config", context_scope, _find_range_end(context_scope)),
         ("mode", context_scope, _find_range_end(context_scope)),
     ]
-    # There subjects are named as ``str`` names them: those of the default context mostly without it.
+    # Associations are stored under ``str(subject)``, which mostly omits the default context.
     subject_scope = association_scope("subject", f":{context}:").removesuffix("/")
     ranges.append(("association", subject_scope, _find_range_end(subject_scope)))
     if context == DEFAULT_CONTEXT:
@@ -72,7 +73,7 @@ def list_scope_ranges(context: str) -> list[tuple[Literal["config", "mode", "ass
 
 
 def _find_range_end(beginning: str) -> str:
-    """Return the first text behind all those that begin so."""
+    """Return the first text after all texts with this beginning."""
     return beginning[:-1] + chr(ord(beginning[-1]) + 1)
 
 
@@ -86,12 +87,15 @@ def scopes(subject: Subject) -> Iterator[str]:
 
 
 def effective(stored: Stored, subject: Subject) -> JSONObject:
-    """Return the settings in force for a subject, each from the nearest layer; at least the level."""
+    """Return the settings in force for a subject, each from the nearest layer that has it.
+
+    The level is always present.
+    """
     return {_LEVEL: DEFAULT_LEVEL, **stated(stored, subject)}
 
 
 def stated(stored: Stored, subject: Subject) -> JSONObject:
-    """Return the settings of the subject itself."""
+    """Return the settings in force for a subject, without the default level. Nearer layers take precedence."""
     settings: JSONObject = {}
     for scope in reversed(list(scopes(subject))):
         settings |= stored(scope) or {}
@@ -99,14 +103,17 @@ def stated(stored: Stored, subject: Subject) -> JSONObject:
 
 
 def find_effective_mode(stored: Stored, subject: Subject) -> str:
-    """Return the mode of a subject. ``stored`` has to have the settings of ``scopes`` and ``OVERRIDING``."""
+    """Return the mode of a subject. ``stored`` must know the scopes of ``scopes`` and ``OVERRIDING``."""
     if any((stored(scope) or {}).get("mode") == _OVERRIDE for scope in OVERRIDING):
         return _OVERRIDE
     return next((str(layer["mode"]) for scope in scopes(subject) if (layer := stored(scope))), DEFAULT_MODE)
 
 
 def read_config(body: Mapping[str, JSON]) -> JSONObject:
-    """Return the settings of a request as they are stored; null removes one. Raises ``ConfluentError``."""
+    """Return the settings in a request as they are stored.
+
+    A null value removes a setting. Raises ``ConfluentError``.
+    """
     config = {name: value for name, value in body.items() if name in CONFIG_FIELDS}
     levels = [config.pop(name, None) for name in ("compatibility", _LEVEL)]
     level = next((stated_level for stated_level in levels if stated_level is not None), None)
@@ -139,7 +146,7 @@ def _check_types(config: Mapping[str, Any]) -> None:
 
 
 def render_config(stored: Mapping[str, JSON]) -> JSONObject:
-    """Return the answer of GET."""
+    """Return the settings for the response to GET, without null values."""
     return {name: value for name, value in stored.items() if value is not None}
 
 
@@ -152,11 +159,11 @@ def read_mode(body: Mapping[str, JSON]) -> str:
 
 
 def rule(level: str) -> str | None:
-    """The rule of the engine that a level is, None for one that asks nothing."""
+    """Return the compatibility rule of the engine for a level, or None for the level NONE."""
     return None if level == "NONE" else level.lower()
 
 
 def find_alias(stored: Stored, subject: Subject) -> str | None:
-    """Return the subject that another one is an alias of."""
+    """Return the name of the subject for which ``subject`` is an alias, or None."""
     alias = (stored(scope_of(subject)) or {}).get("alias") if subject.name else None
     return alias if isinstance(alias, str) and alias else None

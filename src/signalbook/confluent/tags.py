@@ -1,8 +1,8 @@
-"""Tags in schemas: words on records and fields, which rules of clients name.
+"""Read and change tags in schemas: words on records and fields, to which rules of clients refer.
 
-Avro and JSON Schema have them in the attribute ``confluent:tags``, Protobuf in options. A record or field is named by
-its path: in Avro ``shop.Order`` and ``shop.Order.id``, in Protobuf ``Order.Line.sku``, both with the namespace or
-package or without; in JSON Schema as ``object.lines.array.object.sku``, step by step from the root.
+Avro and JSON Schema have tags in the attribute ``confluent:tags``, Protobuf in options. A record or field is named by
+its path. Avro has ``shop.Order`` and ``shop.Order.id``, Protobuf ``Order.Line.sku``, both with or without namespace or
+package. JSON Schema has ``object.lines.array.object.sku``, step by step from the root.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Tagged:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A record or field of a JSON document, and what it may be named by."""
+    """A record or field of a JSON document, with the paths that may name it."""
 
     kind: str
     paths: tuple[str, ...]
@@ -47,7 +47,7 @@ class _Place:
 
 
 def read_tags(body: Mapping[str, Any], name: str) -> tuple[Tagged, ...]:
-    """The tags in a member of a request. Raises 422."""
+    """Return the tags in the member ``name`` of a request. Raises 422."""
     stated = body.get(name)
     if not isinstance(stated, list | None):
         raise unprocessable(f"{name} has to be a list")
@@ -68,7 +68,7 @@ def _are_words(tags: JSON) -> bool:
 
 
 def list_tags(text: str, type: str) -> list[Tagged]:
-    """Return the tags that a schema of a ``schemaType`` has, those of outer records first."""
+    """Return the tags of a schema, those of outer records first. ``type`` is a ``schemaType``."""
     if type == "PROTOBUF":
         tagged = [
             (entity.path, RECORD if entity.is_record else FIELD, entity.tags)
@@ -81,9 +81,9 @@ def list_tags(text: str, type: str) -> list[Tagged]:
 
 
 def with_tags(text: str, type: str, add: Sequence[Tagged], remove: Sequence[Tagged]) -> str:
-    """Return a schema of a ``schemaType`` with tags removed, and then others added.
+    """Return a schema without the tags in ``remove``, and then with those in ``add``. ``type`` is a ``schemaType``.
 
-    Raises 42201 where the schema has no such record or field.
+    Raises 42201 if the schema has no such record or field.
     """
     changes: list[tuple[Tagged, Callable[[Sequence[str], Sequence[str]], list[str]]]] = [
         *((tagged, _remove_tags) for tagged in remove),
@@ -151,7 +151,7 @@ def _put(node: JSONObject, tags: list[str]) -> None:
 
 
 def _find_places(schema: JSON, type: str) -> Iterator[_Place]:
-    """Return the records and fields in a schema, outer ones first; its depth was checked on its way in."""
+    """Yield the records and fields in a schema, outer ones first. The depth of the schema was checked before."""
     return _find_in_avro(schema, "") if type == "AVRO" else _find_in_json(schema, "", in_field=False)
 
 
@@ -178,7 +178,10 @@ def _find_in_avro(schema: JSON, space: str) -> Iterator[_Place]:
 
 
 def _find_in_json(schema: JSON, scope: str, *, in_field: bool) -> Iterator[_Place]:
-    """``scope`` is the path to a schema; the record that a field is has its tags as those of the field."""
+    """Yield the records and fields in a JSON Schema. ``scope`` is the path to the schema.
+
+    With ``in_field``, the schema is that of a field, so the tags of its record are listed as those of the field.
+    """
     if not isinstance(schema, dict):
         return
     if _is_object(schema):

@@ -1,6 +1,6 @@
-"""Avro IDL, protocols and the schema syntax of 1.12, as the schemas of its named types.
+"""Convert Avro IDL, protocols and the schema syntax of 1.12, to schemas of its named types.
 
-Each schema stands alone: a type that it refers to is defined where it is first used.
+Each schema is standalone: a type that it refers to is defined where it is first used.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _ABSENT: Final = object()
 
 
 class _TooDeepError(DocumentError):
-    """A type that no document can have, with all that it refers to."""
+    """Raised for a type that, with all types it refers to, is nested more deeply than a document may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class _Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reference:
-    """A type by its name, which may be defined later; ``place`` is where it is named."""
+    """A reference to a type by name, which may be defined later. ``place`` is where the name was read."""
 
     name: str
     namespace: str
@@ -71,7 +71,7 @@ class _Reference:
 
 @dataclass(slots=True, kw_only=True)
 class _Types:
-    """The named types of all files together, by their full names."""
+    """The named types of all files, by full name."""
 
     open: Open | None
     types: dict[str, JSONObject] = field(default_factory=dict)
@@ -82,12 +82,12 @@ class _Types:
     values: int = 0
 
     def add(self, name: str, body: JSONObject, place: str) -> None:
-        """Raises ``DocumentError`` if there is another one of this name."""
+        """Add a type. Raises ``DocumentError`` if there is another type with this name."""
         if self.types.setdefault(name, body) != body:
             raise DocumentError(f"{place}: there are two types called {name}")
 
     def find(self, reference: _Reference) -> str:
-        """The full name that is meant."""
+        """Return the full name of the type that a reference means."""
         full_name = _join_name(reference.name, reference.namespace)
         type_name = full_name if full_name in self.types else reference.name
         if type_name not in self.types:
@@ -115,9 +115,9 @@ class _Types:
 def convert_avro_idl(
     data: bytes, *, path: Path, source: str, open: Open | None
 ) -> tuple[JSONObject, tuple[Repair, ...]]:
-    """Return the schemas in a file, and what was lost; ``source`` is its name.
+    """Return the schemas in a file, and a list of what was lost. ``source`` is the name of the file.
 
-    Without ``open`` it may import none. Raises ``DocumentError`` with the line of what is wrong.
+    If ``open`` is None, imports are not allowed. Raises ``DocumentError`` with the line of a mistake.
     """
     types = _Types(open=open)
     _read_file(types, data, path)
@@ -169,7 +169,7 @@ def _read_file(types: _Types, data: bytes, path: Path) -> None:
 
 
 def _register_json(types: _Types, document: JSON, path: Path) -> None:
-    """The types of an imported schema (``.avsc``) or protocol (``.avpr``)."""
+    """Register the types of an imported schema (``.avsc``) or protocol (``.avpr``)."""
     if isinstance(document, dict) and "protocol" in document:
         namespace = str(document.get("namespace") or _split_name(str(document["protocol"]))[0])
         listed = document.get("types")
@@ -180,7 +180,7 @@ def _register_json(types: _Types, document: JSON, path: Path) -> None:
 
 
 def _register(types: _Types, value: JSON, namespace: str, place: str) -> Any:
-    """A schema in JSON with references for named types, which are registered."""
+    """Register the named types in a JSON schema, and return the schema with references in place of them."""
     if isinstance(value, list):
         return [_register(types, branch, namespace, place) for branch in value]
     if isinstance(value, str):
@@ -226,7 +226,7 @@ def _split_name(full: str) -> tuple[str, str]:
 
 
 class _Parser:
-    """Reads one file into ``types``; the grammar is that of Avro 1.12."""
+    """Parses one file, and adds its types to ``types``. The grammar is that of Avro 1.12."""
 
     def __init__(self, types: _Types, text: str, path: Path) -> None:
         self._types = types
@@ -241,7 +241,7 @@ class _Parser:
         self._next = self._scan()
 
     def parse_file(self) -> None:
-        """A protocol, or the schema syntax."""
+        """Parse the file, which is a protocol or in the schema syntax."""
         if self._is("namespace") or self._is("schema") or self._is("import"):
             self._parse_schema_syntax()
             return
@@ -295,7 +295,7 @@ class _Parser:
                     self._fail("a record, enum, fixed, schema or import is expected")
 
     def _parse_declaration(self, first: _Token, properties: JSONObject) -> bool:
-        """Return a named type, if there is one here."""
+        """Parse the declaration of a named type. Return False if the next token does not begin one."""
         kind = self._next.text if self._next.kind == "name" else ""
         if kind not in _NAMED_KINDS:
             return False
@@ -371,7 +371,7 @@ class _Parser:
         return {**definition, **properties}
 
     def _skip_message(self) -> str:
-        """Pass over a message, and return its name."""
+        """Skip a message of a protocol, and return its name."""
         if self._is("void"):
             self._take()
         else:
@@ -484,7 +484,7 @@ class _Parser:
         return properties
 
     def _parse_json(self) -> Any:
-        """Return a value, ``_ABSENT`` for a number that JSON has no form for."""
+        """Return a JSON value, or ``_ABSENT`` for a number that JSON cannot express."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             self._fail(f"nested deeper than {MAX_DEPTH} levels")
@@ -594,7 +594,7 @@ class _Parser:
         return self._format_line(token.line)
 
     def _format_line(self, line: int) -> str:
-        """A place for messages, which begin with the name of the file that is read: only others are named here."""
+        """Return the place of a line for messages. It has the name of the file only if the file is imported."""
         return f"{self._imported}: line {line}" if self._imported else f"line {line}"
 
     def _report(self, token: _Token, message: str) -> None:
@@ -607,7 +607,10 @@ class _Parser:
 
 
 class _Optional(list[Any]):
-    """A type with a question mark: a union with null, which is first unless a default says otherwise."""
+    """An optional type (with a question mark): a union with null.
+
+    Null comes first unless a default requires otherwise.
+    """
 
 
 def _with(kind: Any, properties: JSONObject) -> Any:
@@ -617,7 +620,7 @@ def _with(kind: Any, properties: JSONObject) -> Any:
 
 
 def _convert_escape(match: re.Match[str]) -> str:
-    """Return an escape of Java as one of JSON."""
+    """Return an escape sequence of Java as one of JSON."""
     escape = match[1] or ""
     if escape.isdecimal():
         return f"\\u{int(escape, 8):04x}"
@@ -629,6 +632,6 @@ def _strip_backticks(name: str) -> str:
 
 
 def _clean_doc(comment: str) -> str:
-    """Return the text of a comment, without the stars at the beginnings of its lines."""
+    """Return the text of a comment without the stars at the beginnings of its lines."""
     lines = [re.sub(r"^\s*\*? ?", "", line) for line in comment[3:-2].strip().split("\n")]
     return "\n".join(line.rstrip() for line in lines).strip()

@@ -1,6 +1,6 @@
-"""Documents of other standards as documents of a registry.
+"""Convert documents of other standards to registry documents.
 
-What converts one is imported with the first document of its standard.
+The converter of a standard is imported with the first document of that standard.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from signalbook.values import JSON, JSONObject
 
 
 def convert(document: JSON, *, source: str, files: LocalFiles | None) -> tuple[JSONObject, tuple[Repair, ...]] | None:
-    """Convert a document of another standard to a registry's, with repairs; None for a registry's document.
+    """Convert a document of another standard to a registry document, with repairs. Return None for a registry document.
 
-    ``source`` is the file's name; ``files`` are those that it may refer to. Raises ``DocumentError`` with the place (a
-    JSON Pointer) of the mistake.
+    ``source`` is the name of the file. ``files`` are the files that the document may refer to. Raises ``DocumentError``
+    with the place (a JSON Pointer) of a mistake.
     """
     match standard_of(document):
         case "AsyncAPI":

@@ -1,4 +1,4 @@
-"""Data contracts of the Open Data Contract Standard 3 as schemas, and as messages that have them."""
+"""Convert data contracts (Open Data Contract Standard 3) to schemas, and to messages with these schemas."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OPTIONS: Final = {
     "array": {"minItems", "maxItems", "uniqueItems"}, "object": {"minProperties", "maxProperties", "required"},
     "date": {"format"}, "timestamp": {"format"}, "time": {"format"}, "vector": {"dimensions"},
 }  # fmt: skip
-# What JSON has dates and times in; another pattern of theirs is other text.
+# The patterns of dates and times that JSON Schema has formats for. Values with other patterns are plain text.
 _ISO: Final = {
     "date": {"yyyy-MM-dd"}, "time": {"HH:mm:ss"}, "timestamp": {"yyyy-MM-dd'T'HH:mm:ssXXX", "yyyy-MM-ddTHH:mm:ssZ"},
 }  # fmt: skip
@@ -54,9 +54,9 @@ _CONTENT_TYPES: Final = {"json": "application/json", "": "application/json"}
 
 
 def convert_contract(document: JSONObject, *, source: str) -> tuple[JSONObject, tuple[Repair, ...]]:
-    """The schemas and messages of a contract, and what was lost or chosen; ``source`` is the file's name.
+    """Return the schemas and messages of a contract, and a list of what was lost or chosen.
 
-    Raises ``DocumentError`` with the place (a JSON Pointer) of what is wrong.
+    ``source`` is the name of the file. Raises ``DocumentError`` with the place (a JSON Pointer) of a mistake.
     """
     stated = document["apiVersion"]
     if not isinstance(stated, str) or not _SUPPORTED_VERSION.fullmatch(stated):
@@ -78,7 +78,7 @@ class _Contract:
     def convert(self) -> JSONObject:
         """Return the registry document."""
         reader, schemas, messages = self._reader, dict[str, Any](), dict[str, Any]()
-        # A contract that was generated of definitions says what these land as: they stay what they are.
+        # A contract that was generated from definitions describes their tables; the definitions already exist.
         group, ids = self._group, FreeIds()
         generated = "/messagegroups/" in _find_custom_property(reader.document, "xid")
         schema_group = f"{group}.tables" if generated else group
@@ -107,7 +107,7 @@ class _Contract:
         return registry
 
     def _describe_group(self) -> JSONObject:
-        """Name, description and labels of the groups."""
+        """Return name, description and labels of the groups."""
         document = self._reader.document
         attributes: JSONObject = {"name": name} if (name := self._reader.text(document, "name", "")) else {}
         description = document.get("description")
@@ -134,7 +134,7 @@ class _Contract:
         return servers
 
     def _build_message(self, body: JSONObject, path: str, schema: str) -> JSONObject:
-        """Return a message with this schema; what a topic has is one of Kafka."""
+        """Return a message with this schema. An object that is a topic becomes a message for Kafka."""
         reader = self._reader
         texts = {
             "name": reader.text(body, "businessName", path),
@@ -157,7 +157,7 @@ class _Contract:
         return bool(self._servers) and self._reader.text(body, "physicalType", path).lower() in ("topic", "")
 
     def _build_endpoints(self, messages: JSONObject) -> JSONObject:
-        """Return an endpoint for each server of Kafka, to read from."""
+        """Return an endpoint for reading from each Kafka server."""
         topics = [message["protocoloptions"]["topic"] for message in messages.values() if "protocoloptions" in message]
         ids, endpoints = FreeIds(), dict[str, Any]()
         for server, path in self._servers:
@@ -173,7 +173,10 @@ class _Contract:
         return {"endpoints": endpoints} if endpoints and topics else {}
 
     def _build_schema(self, body: JSONObject, path: str) -> JSONObject:
-        """Return the schema of a schema object; keys and what is unique are labels: they are about several rows."""
+        """Return the JSON Schema of a schema object.
+
+        Keys and unique properties become labels, because they are rules about several rows.
+        """
         self._reader.note_left_out(body, _ELEMENT | {"customProperties"}, path)
         document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **self._describe(body, path)}
         document |= {"type": "object", **self._build_members(body, path)}
@@ -215,7 +218,7 @@ class _Contract:
         return annotations | ({"deprecated": True} if body.get("deprecated") is True else {})
 
     def _build_type(self, body: JSONObject, path: str, *, not_null: bool) -> JSONObject:
-        """Return the schema of a property; without ``required`` it may be null, as the standard has it."""
+        """Return the schema of a property. As in the standard, it may be null unless it is ``required``."""
         self._reader.note_left_out(body, _PROPERTY, path)
         kind = self._find_logical_type(body, path)
         schema = {**self._describe(body, path), **_JSON_TYPES.get(kind, {})}
@@ -288,7 +291,7 @@ class _Contract:
         )
 
     def _read_value_rules(self, body: JSONObject, path: str) -> JSONObject:
-        """Return the values there are: ``enum``, and rules of quality that no row may break."""
+        """Return the allowed values: ``enum``, and quality rules that no row may break."""
         constraints: JSONObject = {}
         if "enum" in body:
             listed = [self._reader.object(*entry).get("value") for entry in self._reader.items(body, "enum", path)]
@@ -319,7 +322,7 @@ def _find_key_position(body: JSONObject) -> int:
 
 
 def _find_custom_property(body: JSONObject, name: str) -> str:
-    """Return a custom property that is text, empty if it is not there."""
+    """Return the text of a custom property, or "" if it is missing or not text."""
     listed = body.get("customProperties")
     pairs = [pair for pair in listed if isinstance(pair, dict)] if isinstance(listed, list) else []
     value = next((pair.get("value") for pair in pairs if pair.get("property") == name), "")
@@ -337,7 +340,7 @@ def _forbids_null(rule: JSONObject) -> bool:
 
 
 def _with_null(schema: JSONObject) -> JSONObject:
-    """The same, or null."""
+    """Return the schema changed to allow null."""
     kind = schema.get("type")
     nullable = {**schema, "type": [kind, "null"]} if isinstance(kind, str) else dict(schema)
     if isinstance(enum := nullable.get("enum"), list) and None not in enum:

@@ -1,6 +1,6 @@
-"""Services of the CloudEvents discovery draft 0.1 as groups of messages, with endpoints to subscribe at.
+"""Convert services of the CloudEvents discovery draft 0.1 to groups of messages, with endpoints for subscribing.
 
-A document is one service, a list of them as ``GET /services`` gives it, or an object with ``services``.
+A document is one service, a list of services as ``GET /services`` returns it, or an object with ``services``.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _SCHEMA_FORMATS: Final = {
 
 
 def convert_discovery(document: JSON, *, source: str) -> tuple[JSONObject, tuple[Repair, ...]]:
-    """The groups and endpoints of the services, and what was lost or chosen; ``source`` is the file's name.
+    """Return the groups and endpoints of the services, and a list of what was lost or chosen.
 
-    Raises ``DocumentError`` with the place (a JSON Pointer) of what is wrong.
+    ``source`` is the name of the file. Raises ``DocumentError`` with the place (a JSON Pointer) of a mistake.
     """
     reader = DocumentReader(document=document if isinstance(document, dict) else {"services": document}, family="DS")
     groups: JSONObject = {}
@@ -59,7 +59,7 @@ def _iterate_services(reader: DocumentReader, *, prefix: str) -> Iterator[tuple[
         yield reader.document, ""
         return
     for value, path in reader.items(reader.document, "services", ""):
-        # A list of services has no name around it.
+        # A list of services has no name of its own.
         yield reader.object(value, path), path.removeprefix(prefix)
 
 
@@ -95,7 +95,7 @@ def _build_group(reader: DocumentReader, body: JSONObject, path: str) -> JSONObj
 
 
 def _build_endpoint(reader: DocumentReader, body: JSONObject, path: str, name: str) -> JSONObject:
-    """Return the endpoint for subscribing, which is HTTP whatever protocol the events use."""
+    """Return the endpoint for subscribing. It is HTTP whatever protocol the events use."""
     url = reader.text(body, "subscriptionurl", path)
     if not url:
         return {}

@@ -1,4 +1,4 @@
-"""The error raised for a document that cannot be read, and the repairs that a lenient reading reports."""
+"""The error raised for documents that cannot be read, and the repairs that are reported for lenient reading."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from signalbook.errors import SignalbookError
 
 
 class DocumentError(SignalbookError):
-    """A document that is not there, too large, or neither JSON nor YAML; the message says where and what is wrong."""
+    """Raised for a document that is missing, too large or invalid. The message says where, and what is wrong."""
 
 
 def line_of(text: str, position: int) -> int:
-    """The line, from 1, that the character at ``position`` is in."""
+    """Return the number of the line, from 1, with the character at ``position``."""
     return text.count("\n", 0, position) + 1
 
 
@@ -20,9 +20,9 @@ def line_of(text: str, position: int) -> int:
 class Repair:
     """A repair: what was changed, where, and why.
 
-    ``line`` (from 1) is of a damaged text; ``path`` (``/endpoints/e#usage``) is of a valid document with outdated names
-    or values. ``rule`` is the reason's number in docs/documents.md. ``file`` is named if a document was made of
-    several.
+    ``line`` (from 1) is the place of a repair to damaged text, ``path`` (``/endpoints/e#usage``) that of a repair to
+    outdated names or values. ``rule`` is the number of the reason in docs/documents.md. ``file`` is set if the document
+    was merged from several files.
     """
 
     message: str

@@ -1,4 +1,4 @@
-"""Headers by a schema as attributes of CloudEvents, and as what protocols have of headers."""
+"""Convert schemas of headers to attributes of CloudEvents, and to the headers of protocols."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HEADER_KEY: Final = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,62}", re.ASCII)
 
 @dataclass(slots=True)
 class SchemaMembers:
-    """The members of an object by a schema, those of ``allOf`` among them, with where each stands."""
+    """The members of an object according to its schema, including those of ``allOf``, each with its place."""
 
     schemas: dict[str, tuple[JSONObject, str]] = field(default_factory=dict)
     required: set[str] = field(default_factory=set)
@@ -55,7 +55,7 @@ def collect_members(reader: DocumentReader, schema: JSON, path: str) -> SchemaMe
                 reader.count_copied(name)
                 members.schemas.setdefault(name, (member[0], member[1]))
         members.required |= {name for name, _ in reader.items(body, "required", place) if isinstance(name, str)}
-        # Beyond this depth nobody writes allOf by hand, and a cycle has no end.
+        # Deeper ``allOf`` is not written by hand; the limit also ends cycles.
         if depth < _MAX_NESTED:
             reader.count_copied(body.get("allOf"))
             pending += [(branch, where, depth + 1) for branch, where in reader.items(body, "allOf", place)]
@@ -73,7 +73,7 @@ def find_attribute_prefix(members: SchemaMembers) -> str | None:
 
 
 def build_attributes(reader: DocumentReader, members: SchemaMembers, prefix: str) -> JSONObject:
-    """``envelopemetadata``: the members with this prefix that say more than CloudEvents does."""
+    """Return ``envelopemetadata``: the members with this prefix that say more than CloudEvents does."""
     metadata: JSONObject = {}
     for name, (schema, path) in members.schemas.items():
         attribute = name.removeprefix(prefix)
@@ -90,14 +90,14 @@ def build_attributes(reader: DocumentReader, members: SchemaMembers, prefix: str
 
 
 def is_structured(content_type: str) -> bool:
-    """Return True if a message of this type is an event in structured mode."""
+    """Return True if a message with this content type is an event in structured mode."""
     return content_type.lower().startswith("application/cloudevents+")
 
 
 def read_structured_event(
     reader: DocumentReader, schema: JSON, path: str, content_type: str
 ) -> tuple[JSONObject, tuple[JSONObject, str] | None]:
-    """Return an event by the schema of the whole of it, and the schema of its ``data`` with where that stands."""
+    """Return the definition that the schema of an event gives, and the schema of its ``data`` with its place."""
     members = collect_members(reader, schema, path)
     data = members.schemas.pop("data", None)
     members.required.discard("data")
@@ -115,7 +115,7 @@ def read_structured_event(
 def build_protocol_headers(
     reader: DocumentReader, members: SchemaMembers, protocol: str, skipped: str | None, path: str
 ) -> JSONObject:
-    """The option of a protocol with the headers that are no attributes of an event (with ``skipped`` before them)."""
+    """Return the protocol option for the headers, without attributes of an event (``skipped`` is their prefix)."""
     plain_headers = {
         name: member
         for name, member in members.schemas.items()
@@ -142,7 +142,7 @@ def build_protocol_headers(
 
 
 def _build_property(reader: DocumentReader, schema: JSONObject, path: str, name: str) -> JSONObject:
-    """Return a property definition of a header's schema; constraints that it cannot say are noted."""
+    """Return the property definition for the schema of a header. Constraints that it cannot express are noted."""
     definition: JSONObject = {}
     stated = schema.get("type")
     if (kind := _FORMAT_TYPES.get(str(schema.get("format")))) is not None:
@@ -173,7 +173,7 @@ def _find_lost_keywords(schema: JSONObject) -> Iterator[str]:
 
 
 def find_constant(schema: JSON) -> str | int | float | bool | None:
-    """Return the only value that a schema has, if it is a scalar."""
+    """Return the only value that a schema allows, if that is a scalar."""
     if not isinstance(schema, dict):
         return None
     enum = schema.get("enum")

@@ -1,8 +1,8 @@
-"""Damaged JSON, repaired in the open: every repair is reported with its line.
+"""Repair damaged JSON, and report every repair with its line.
 
-Published documents are damaged in a handful of ways (comments, lost or surplus commas, raw newlines in strings, a
-lost colon, an object inside an object without a key, a lost or surplus closing bracket); these are repaired, nothing
-is guessed beyond them. Asked for only, by ``import --lenient``.
+Published documents are damaged in a few ways: comments, missing or surplus commas, raw newlines in strings, a missing
+colon, an object inside an object without a key, a missing or surplus closing bracket. Only this damage is repaired. It
+is done only on request (``import --lenient``).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _SCALAR: Final = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?
 
 
 def repair_json(text: str, *, max_depth: int) -> tuple[JSON, tuple[Repair, ...]]:
-    """The value of damaged JSON, and what had to be repaired, in the order of the text.
+    """Return the value of damaged JSON, and the repairs in the order of the text.
 
-    Raises ``DocumentError`` with the line of anything else that is wrong, and for nesting beyond ``max_depth``.
+    Raises ``DocumentError`` with the line of any other mistake, and for nesting beyond ``max_depth``.
     """
     reader = _Reader(text, max_depth)
     return reader.read_document(), tuple(reader.repairs)
 
 
 class _Reader:
-    """A JSON parser that goes on where it knows the damage."""
+    """A JSON parser that continues after known kinds of damage."""
 
     def __init__(self, text: str, max_depth: int) -> None:
         self.text = text
@@ -66,7 +66,7 @@ class _Reader:
         while not self.take_end("}"):
             if self.peek() == "{":
                 self.record_repair("L-16", "took an object without a key as members of the object around it")
-                # As the published documents that have this mean it: they lost a key, and not an object.
+                # In published documents with this damage, a key is missing, and the inner object is meant as a member.
                 members.update(self.read_value())
             elif self.peek() == '"':
                 key = self.read_string()
@@ -105,7 +105,7 @@ class _Reader:
             raise self.build_error("here a colon is expected")
 
     def take_comma(self, bracket: str) -> None:
-        """Go behind what separates two members."""
+        """Move past the comma between two members."""
         if self.peek() == ",":
             comma = self.at
             self.at += 1
@@ -142,7 +142,7 @@ class _Reader:
         return value
 
     def peek(self) -> str:
-        """The next character that counts, ``""`` at the end; the position moves to it."""
+        """Move to the next character that is not blank or in a comment, and return it, or "" at the end."""
         while True:
             self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr] # matches the empty string
             comment = _COMMENT.match(self.text, self.at)

@@ -1,4 +1,4 @@
-"""Files that a document refers to: read from the folder of the document, and from nowhere else."""
+"""Read files that a document refers to, only from its folder."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class LocalFiles:
             return False
 
     def read(self, name: str, where: str, *, beside: Path | None = None) -> tuple[Path, bytes]:
-        """Return the real path and the bytes of a file; ``name`` is relative to the document, or to ``beside``.
+        """Return the real path and the bytes of a file. ``name`` is relative to the document, or to ``beside``.
 
-        ``where`` is the place that names the file. Raises ``DocumentError`` for a file that is not there, not below
-        the root, or too large.
+        ``where`` is the place that names the file. Raises ``DocumentError`` for a file that is missing, not below the
+        root, or too large.
         """
         file = (beside or self.document).parent / name
         path = self._find(file, where)

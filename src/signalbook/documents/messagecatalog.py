@@ -1,4 +1,4 @@
-"""Which documents are a message catalog's of before xRegistry, by their shape alone (C-12, C-14)."""
+"""Recognise documents of the message catalog from before xRegistry by their shape (C-12, C-14)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OTHERS: Final = frozenset({"$schema", "registryid", "xid", "self", "messagegrou
 
 
 class Shape(StrEnum):
-    """The shape of a message catalog's document."""
+    """The shapes of message-catalog documents."""
 
     ROOT = "root"
     GROUP = "group"
@@ -28,7 +28,7 @@ class Shape(StrEnum):
 
 
 def shape_of(document: JSON) -> Shape | None:
-    """The shape of a catalog's document, None for any other document."""
+    """Return the shape of a message-catalog document, or None for any other document."""
     if not isinstance(document, dict) or _OTHERS & document.keys():
         return None
     if GROUPS in document:
@@ -45,7 +45,7 @@ def shape_of(document: JSON) -> Shape | None:
 
 
 def members(collection: JSON) -> Iterator[tuple[str, JSONObject]]:
-    """The entries of a list, or of a map with the ids as keys, each with the key it has (``""`` in a list) (C-12)."""
+    """Return the entries of a list or of a map by id, each with its key (``""`` in a list) (C-12)."""
     if isinstance(collection, dict):
         entries: list[tuple[str, JSON]] = list(collection.items())
     else:
@@ -56,7 +56,7 @@ def members(collection: JSON) -> Iterator[tuple[str, JSONObject]]:
 
 
 def _is_group(body: JSONObject) -> bool:
-    """A group states a format; one of a model states what it is called in the singular."""
+    """Return True for a group, which states a format. A Group type in a model states its singular instead."""
     return isinstance(body.get("format"), str) and not body.keys() & {"singular", "resources", VERSIONS}
 
 

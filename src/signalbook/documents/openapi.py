@@ -1,6 +1,6 @@
-"""The webhooks of an OpenAPI document, 3.0 (``x-webhooks``) to 3.2, as messages of HTTP with schemas of their bodies.
+"""Convert the webhooks of OpenAPI 3.0 (``x-webhooks``) to 3.2 to HTTP messages with schemas of their bodies.
 
-What the whole document says of requests to a server is no message, and is left out.
+The other parts of the document describe requests to a server, which are not messages. They are left out.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ _GITHUB_EVENT: Final = "x-github-event"
 def convert_openapi(
     document: JSONObject, *, source: str, files: LocalFiles | None
 ) -> tuple[JSONObject, tuple[Repair, ...]]:
-    """The messages and schemas of the webhooks, and what was lost or chosen; ``source`` is the file's name.
+    """Return the messages and schemas of the webhooks, and a list of what was lost or chosen.
 
-    ``files`` are those that it may refer to. Raises ``DocumentError`` with the place (a JSON Pointer) of what is wrong.
+    ``source`` is the name of the file. ``files`` are the files that the document may refer to. Raises ``DocumentError``
+    with the place (a JSON Pointer) of a mistake.
     """
     version = _SUPPORTED_VERSION.fullmatch(str(document.get("openapi")))
     if version is None:
@@ -91,7 +92,7 @@ class _Webhooks:
         return groups | ({"schemagroups": {self._group: {"schemas": schemas}}} if schemas else {})
 
     def _iterate_operations(self) -> Iterator[tuple[JSONObject, str, str]]:
-        """Yield operations, with their place and name; the parameters of the webhook are theirs."""
+        """Yield the operations with their place and name. They get the parameters of their webhook."""
         reader = self._reader
         for section in ("webhooks", "x-webhooks"):
             for key, item, path in reader.members(reader.document, section, ""):
@@ -101,7 +102,7 @@ class _Webhooks:
                 for method in methods:
                     place = below(path, method)
                     operation = dict(reader.object(item[method], place))
-                    # Its own come last, and take the place of those of their name.
+                    # The operation's own parameters come last and replace those with the same name.
                     own_parameters = [parameter for parameter, _ in reader.items(operation, "parameters", place)]
                     operation["parameters"] = [*shared, *own_parameters]
                     yield operation, place, f"{key}-{method}" if len(methods) > 1 else key
@@ -140,7 +141,10 @@ class _Webhooks:
         return {**definition, "protocol": "HTTP", "protocoloptions": options}
 
     def _describe(self, body: JSONObject, path: str) -> JSONObject:
-        """A summary that is no name, but a paragraph, begins the description."""
+        """Return name and description.
+
+        A summary that is too long for a name becomes the beginning of the description.
+        """
         summary, description = (self._reader.text(body, name, path) for name in ("summary", "description"))
         short = len(summary) <= _MAX_NAME_CHARS and "\n" not in summary
         parts = [part for part in ("" if short else summary, description) if part]
@@ -149,7 +153,7 @@ class _Webhooks:
         return attributes | ({"meta": {"deprecated": {}}} if body.get("deprecated") is True else {})
 
     def _choose_body(self, body: JSONObject, path: str) -> tuple[str, JSON, str]:
-        """Return content type, schema and its place; of several types the one in JSON."""
+        """Return content type, schema and its place. JSON is preferred if there are several content types."""
         reader = self._reader
         followed = reader.follow(body.get("requestBody"), below(path, "requestBody"))
         if followed is None or followed[0] is None:
@@ -194,7 +198,7 @@ class _Webhooks:
             if parameter.get("description"):
                 stated["description"] = parameter["description"]
             members = by_location[where]
-            # Headers have names in any case.
+            # Names of headers are case-insensitive.
             same = spellings.setdefault((where, name.lower() if where == "header" else name), name)
             if same != name:
                 spellings[where, name.lower()] = name
@@ -205,7 +209,7 @@ class _Webhooks:
         return by_location["header"], by_location["query"]
 
     def _set_event_header(self, members: headers.SchemaMembers, body: JSONObject, path: str) -> None:
-        """The header that tells GitHub's deliveries apart has the value that ``x-github`` says, of its schema none."""
+        """Set the value of the header that tells GitHub's deliveries apart: ``x-github`` states it, no schema does."""
         github = body.get("x-github")
         event = github.get("subcategory") if isinstance(github, dict) else None
         for name, (schema, place) in members.schemas.items():
@@ -227,13 +231,13 @@ def _is_json(content_type: str) -> bool:
 
 
 def _find_top_place(place: str) -> str:
-    """Return the shared schema that a place is in, else the place."""
+    """Return the place of the shared schema that contains a place, or the place itself."""
     return "/".join(place.split("/")[:4]) if place.startswith(_SCHEMAS_POINTER) else place
 
 
 @dataclass(slots=True, kw_only=True)
 class _Schemas:
-    """The schemas of payloads, each made once."""
+    """The schemas of payloads. Each is created once."""
 
     reader: DocumentReader
     dialect: str
@@ -257,7 +261,7 @@ class _Schemas:
 
     def of_payload(self, value: JSON, path: str, group: str) -> JSONObject:
         """Return the attributes for a message's schema: a reference to a shared one, else the schema itself."""
-        # From 3.1 on what stands beside a reference holds, too.
+        # From 3.1 on, keywords next to a reference apply as well.
         place = path
         if self.is_old or (isinstance(value, dict) and value.keys() - _ANNOTATIONS == {"$ref"}):
             followed = self.reader.follow(value, path)
@@ -299,7 +303,7 @@ class _Schemas:
         self.used.add(place)
 
     def _rewrite(self, schema: JSONObject, path: str) -> JSONObject:
-        """Rewrite a schema in JSON Schema's own words."""
+        """Convert a schema of OpenAPI to JSON Schema."""
         if "discriminator" in schema:
             del schema["discriminator"]
             self._record_change(path, 2, "left out discriminator: JSON Schema has no such thing")
@@ -319,7 +323,7 @@ class _Schemas:
         return schema
 
     def _with_null(self, schema: JSONObject, path: str) -> JSONObject:
-        """Null is allowed wherever ``nullable`` says so, by the specification or by the look of it."""
+        """Return the schema changed to allow null where ``nullable`` says or seems to say so."""
         if schema.pop("nullable") is not True:
             return schema
         kind = schema.get("type")
@@ -336,11 +340,11 @@ class _Schemas:
         return schema
 
     def _record_change(self, path: str, number: int, text: str) -> None:
-        # Said once for a shared schema: GitHub's have tens of thousands of such places.
+        # Reported once for a shared schema: GitHub's have tens of thousands of such places.
         self.changes.setdefault((_find_top_place(path), number, text), set()).add(path)
 
     def report(self) -> None:
-        """Note what was changed in schemas, and how many have no part in any webhook."""
+        """Note what was changed in schemas, and how many schemas no webhook uses."""
         for (top, number, text), places in self.changes.items():
             first = min(places)
             count_text = f" (and in {len(places) - 1} more places of it)" if len(places) > 1 else ""

@@ -1,6 +1,6 @@
-"""A folder of ``.proto`` files as a document: a schema group whose schemas are called by their paths.
+"""Read a folder of ``.proto`` files as a schema group whose schemas have the paths of the files as names.
 
-So an ``import`` in one of them finds the others, as it does for the compiler that is given this folder (``-I``).
+So an ``import`` finds the other files, as with a compiler that searches this folder (``-I``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]+")
 
 
 def proto_format(content: bytes) -> str:
-    """The format of a ``.proto`` file: as it states, else proto2, as the compiler has it."""
+    """Return the format of a ``.proto`` file: the one it states, else proto2, which is also the compiler's default."""
     match = _SYNTAX.match(content)  # before all else, or not at all
     return "Protobuf/2" if match is None else _PROTO_FORMATS[match[1] or match[2]]
 
@@ -37,9 +37,9 @@ def is_proto_folder(folder: Path) -> bool:
 
 
 def group_of_files(folder: Path, *, max_bytes: int) -> JSONObject:
-    """The ``.proto`` files in ``folder`` as a schema group that is called as the folder is.
+    """Return the ``.proto`` files in ``folder`` as a schema group with the name of the folder.
 
-    Raises ``DocumentError`` for a file that cannot be read, and where two would have one id.
+    Raises ``DocumentError`` for a file that cannot be read, and for two files that would get the same id.
     """
     # "." has a name only once it is resolved.
     group = _make_id(folder.resolve().name)

@@ -1,4 +1,4 @@
-"""From a file, a folder or bytes to a JSON value: JSON by default, YAML by file name or look (domain I-2)."""
+"""Parse documents from files, folders or bytes. They are JSON unless the name or the content says YAML (domain I-2)."""
 
 from __future__ import annotations
 
@@ -33,22 +33,23 @@ def parse_document(
     unique: bool = False,
     parts: Parts | None = None,
 ) -> tuple[JSON, tuple[Repair, ...]]:
-    """The value in ``data`` and, if ``lenient``, the repairs it took: to its text, then to names and values of old.
+    """Parse ``data``, and return the value with the repairs that were made. Repairs are made only if ``lenient``.
 
-    With ``unique`` a name that an object has twice is an error; in YAML it always is. ``name`` is a file name or URL,
-    ``label`` what repaired entities call it, by default its last part. Of JSON the ``parts`` that the document before
-    had, too, are the same objects; then it is read strictly.
+    Lenient parsing repairs the text, and then outdated names and values. If ``unique`` is True, an object with the same
+    name twice is an error; in YAML this is always an error. ``name`` is a file name or URL. ``label`` is the source
+    that repaired entities state, by default the last part of ``name``. With ``parts``, unchanged Resources of JSON
+    documents are not parsed again, and the document is parsed strictly.
 
-    A ``media_type`` that ends in ``yaml`` or ``json`` tells the language, else the name: ``.yaml``, ``.yml``,
-    ``.json``. Anything else (``.cereg``, standard input) is JSON if it starts with a brace or bracket. Raises
-    ``DocumentError`` naming ``name``, the place and what is wrong.
+    The language is chosen by ``media_type`` or else ``name``, by their ends: ``yaml``, ``.yml`` or ``json``. Otherwise
+    (``.cereg``, standard input) the document is JSON if it starts with a brace, a bracket or a slash. Raises
+    ``DocumentError`` with ``name``, the place and the mistake.
     """
     try:
         text = data.decode("utf-8-sig")
         yaml = _is_yaml(text, name, media_type)
         if parts is not None and not yaml:
             value = _parse_parts(text, parts, max_depth)
-            # Whoever converts one of another standard may change it, and it is to share nothing with the one before.
+            # Converters of other standards may change the document, so it must not share objects with the previous one.
             if standard_of(value) is None:
                 return value, ()
         value, repairs = _parse(text, yaml, lenient, max_depth, unique)
@@ -58,7 +59,7 @@ def parse_document(
         raise DocumentError(f"{name}: {error}") from None
     if not lenient:
         return value, ()
-    # Names of another standard are no old ones of a registry's document.
+    # Documents of other standards have no outdated names of registry documents.
     if shape_of(value) is not None or standard_of(value) is not None:
         return value, repairs
     value, renewed = modernise(value, source=label or _file_name(name), text=repairs)
@@ -73,7 +74,7 @@ def read_document(
     max_depth: int = MAX_DEPTH,
     unique: bool = False,
 ) -> tuple[JSON, tuple[Repair, ...]]:
-    """The value in the file at ``path``; as ``parse_document``. At most ``max_bytes`` are read."""
+    """Read and parse the file at ``path`` like ``parse_document``. It may have ``max_bytes``."""
     data = read_bytes(path, max_bytes=max_bytes)
     return parse_document(data, name=str(path), lenient=lenient, max_depth=max_depth, unique=unique)
 
@@ -101,10 +102,10 @@ def check_size(size: int, *, name: str, max_bytes: int = MAX_BYTES) -> None:
 
 
 def find_documents(folder: Path) -> list[Path]:
-    """Return the registry documents in ``folder`` and below, by path; hidden files and links to elsewhere left out.
+    """Return the registry documents and Avro IDL files in ``folder`` and below, sorted by path (see ``find_files``).
 
-    Files of Avro IDL are among them. Where some are named as registry documents are (``NAMED``), the others are none: a
-    repository has JSON and YAML of its own. Raises ``DocumentError`` if there are none.
+    If some files have the suffix of registry documents (``NAMED``), only these are returned, because a repository also
+    contains other JSON and YAML. Raises ``DocumentError`` if there are none.
     """
     files = find_files(folder, (*SUFFIXES, AVRO_IDL))
     files = [path for path in files if path.name.endswith(NAMED)] or files
@@ -116,7 +117,10 @@ def find_documents(folder: Path) -> list[Path]:
 
 
 def find_files(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
-    """Return the files in ``folder`` and below with one of these ``suffixes``, by path, hidden ones left out."""
+    """Return the files in ``folder`` and below with one of these ``suffixes``, sorted by path.
+
+    Hidden files, files in hidden folders, and links that lead out of ``folder`` are left out.
+    """
     root = folder.resolve()
     return sorted(
         path
@@ -124,7 +128,7 @@ def find_files(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
         if path.name.endswith(suffixes)
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
         and path.is_file()
-        # No links out of it: a folder from somewhere must not make us read what is elsewhere.
+        # Do not follow links out of the folder: a folder from an untrusted source must not make us read other files.
         and path.resolve().is_relative_to(root)
     )
 
@@ -139,7 +143,7 @@ def _is_yaml(text: str, name: str, media_type: str) -> bool:
 
 
 def _file_name(name: str) -> str:
-    """The last part of a path or URL, as far as a label may hold it."""
+    """Return the last part of a path or URL, without its query."""
     return name.partition("?")[0].rstrip("/").rpartition("/")[2]
 
 
@@ -162,7 +166,10 @@ def _parse_parts(text: str, parts: Parts, max_depth: int) -> JSON:
 
 
 def _locate_error(text: str, error: JSONError) -> str:
-    """Return the decoder's words, its byte offset turned into a line. ``msgspec`` ends them with ``(byte N)``."""
+    """Return the message of the decoder with a line and column instead of a byte offset.
+
+    ``msgspec`` ends its messages with ``(byte N)``.
+    """
     words, _, offset = str(error).rpartition(" (byte ")
     if not words or not offset.rstrip(")").isdigit():
         return f"line {line_of(text, len(text.rstrip()))}: {_TRUNCATED}" if "truncated" in str(error) else str(error)

@@ -1,4 +1,4 @@
-"""Schemas of a document as schemas that stand alone: what they share is put into each that refers to it."""
+"""Make schemas of a document standalone: shared parts are copied into each schema that refers to them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _VALUES: Final = frozenset({"const", "enum", "default", "examples", "example"})
 
 @dataclass(slots=True, kw_only=True)
 class StandaloneSchema:
-    """Copies the schema ``value`` at ``path``, and what it refers to elsewhere in the document into its ``keyword``.
+    """Copies the schema ``value`` at ``path``. Schemas it refers to are copied into its ``keyword``, such as ``$defs``.
 
-    ``root`` gives the place of the whole schema that a place is in, ``use`` hears of each that is copied, and
-    ``rewrite`` makes a schema object of the copied one, given where it stood.
+    ``root`` returns the place of the whole schema that contains a place. ``use`` is called with the place of each
+    schema that is copied. ``rewrite`` converts a copied schema object, given its original place.
     """
 
     reader: DocumentReader
@@ -34,7 +34,7 @@ class StandaloneSchema:
     _failed: bool = False
 
     def build(self) -> JSON:
-        """Return the document, None if a part of it is elsewhere."""
+        """Return the schema, or None if it refers to something outside the document that cannot be read."""
         own_definitions = self.value.get(self.keyword) if isinstance(self.value, dict) else None
         self._taken |= set(own_definitions) if isinstance(own_definitions, dict) else set()
         schema = self._copy(self.value, self.path, root=True)
@@ -67,7 +67,7 @@ class StandaloneSchema:
             elif name == "$ref" and isinstance(member, str):
                 copied[name] = self._move_reference(member, path)
             elif name == "$id" and isinstance(member, str) and not root:
-                # References would be read relative to it, and here all are read from the document's root.
+                # References would be relative to ``$id``, but here all references are relative to the document's root.
                 self.reader.report(path, f"left out the $id {member} within a schema", 5)
             elif name in _VALUES:
                 copied[name] = member
@@ -76,7 +76,7 @@ class StandaloneSchema:
         return copied if is_map else self.rewrite(copied, path)
 
     def _move_reference(self, reference: str, path: str) -> str:
-        """Return a reference to the same schema, from where it is now."""
+        """Return a reference to the same schema from the new place."""
         place = self.reader.locate(reference, path)
         if place is None:
             self.reader.report(path, f"left out the schema: {self.reader.explain_loss(reference)}", 1)

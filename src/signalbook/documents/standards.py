@@ -1,4 +1,4 @@
-"""Which standard a document is of, among those whose documents are converted."""
+"""Recognise the standard of a document whose standard can be converted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Standard = Literal["AsyncAPI", "OpenAPI", "ODCS", "CloudEvents discovery"]
 
 
 def standard_of(document: JSON) -> Standard | None:
-    """Return the standard that a document states, None for a document of a registry."""
+    """Return the standard that a document states, or None for a registry document."""
     services = document.get("services") if isinstance(document, dict) else document
     if isinstance(services, list) and services and all(_is_service(service) for service in services):
         return "CloudEvents discovery"
@@ -26,9 +26,9 @@ def standard_of(document: JSON) -> Standard | None:
 
 
 def is_whole(document: JSON) -> bool:
-    """Return True if a document of another standard is imported by itself even if other documents refer to it.
+    """Return True if a document of another standard is imported itself even if other documents refer to it.
 
-    An AsyncAPI document without channels is not: it only holds parts for the documents that refer to it.
+    An AsyncAPI document without channels is not: it only contains parts for other documents.
     """
     standard = standard_of(document)
     if standard == "AsyncAPI" and isinstance(document, dict):

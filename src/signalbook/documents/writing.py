@@ -1,9 +1,8 @@
-"""Documents for people: YAML or indented JSON, of a long text without holding all of it; and registries as folders.
+"""Write documents for people, as YAML or indented JSON (also piecewise), and registries as folders of files.
 
-A folder has one document for each entity, the way git likes it, and documents of Resources as files:
-``registry.xreg.json`` is the Registry, ``<GROUPS>/<gid>.xreg.json`` a Group,
-``<GROUPS>/<gid>/<RESOURCES>/<rid>.xreg.json`` a Resource with its Versions; their documents are files in the folder
-``<rid>`` beside it, named by a relative ``<RESOURCE>url``.
+A folder has one document for each entity, which suits git: ``registry.xreg.json`` is the Registry,
+``<GROUPS>/<gid>.xreg.json`` a Group, and ``<GROUPS>/<gid>/<RESOURCES>/<rid>.xreg.json`` a Resource with its Versions.
+The documents of Versions are files in the folder ``<rid>`` next to it. A relative ``<RESOURCE>url`` names them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def write_document(value: JSON, *, name: str = "") -> bytes:
-    """``value`` as text in the form that the file name ``name`` asks for: YAML or JSON. ``parse_document`` reads it."""
+    """Return ``value`` as YAML or JSON, depending on the file name ``name``. ``parse_document`` can read the result."""
     if name.lower().endswith(_YAML):
         text: str = yaml.dump(value, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=120)
         return text.encode()
@@ -42,9 +41,9 @@ _CLOSE: Final = frozenset(b"]}")
 
 
 def indent(pieces: Iterable[bytes], *, width: int = 2) -> Iterator[bytes]:
-    """The JSON text that ``pieces`` make, with each member on a line of its own, and a line break at the end.
+    """Yield the JSON text in ``pieces`` with each member on its own line, and a line break at the end.
 
-    The same text as ``dump_json(value, indent=2)``, whatever the pieces begin and end with.
+    The result is the same as ``dump_json(value, indent=2)``, wherever the pieces are cut.
     """
     writer = _Writer(width)
     remainder = b""
@@ -62,7 +61,7 @@ class _Writer:
         self._opened = False
 
     def take(self, text: bytes, *, final: bool) -> tuple[bytes, bytes]:
-        """Return the part of ``text`` that can be written, and the part that waits for more."""
+        """Return the text that can be written, and the rest of ``text``, which must wait for the next piece."""
         written = bytearray()
         for token in _JSON_TOKEN.finditer(text):
             # A number or a string at the end of a piece may go on in the next one.
@@ -90,7 +89,7 @@ class _Writer:
         return b"\n" + b" " * (self._width * self._depth)
 
 
-# What tells nothing that the place of a file does not tell, or changes without anybody's doing.
+# Attributes that follow from the path of a file, or that change although nobody changed the entity.
 _DERIVED: Final = frozenset(
     {"self", "shortself", "epoch", "isdefault", "metaurl", "versionsurl", "versionscount", "defaultversionurl"}
 )
@@ -106,16 +105,17 @@ _BY_TYPE: Final = {"application/json": ".json", "application/xml": ".xml", "text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderFile:
-    """A file of the folder: where in it, and all it holds."""
+    """A file of the folder: its path in the folder, and its content."""
 
     path: PurePosixPath
     content: bytes
 
 
 def build_files(xid: Xid, entity: JSONObject, *, suffix: str = ".xreg.json") -> Iterator[FolderFile]:
-    """The document of ``entity`` (in document view, ``binary``, its collections but for Versions apart), and its files.
+    """Yield the files with the documents of the Versions of ``entity``, and then the file of ``entity`` itself.
 
-    The same entity gives the same bytes. ``suffix`` ends the documents' names and says JSON or YAML.
+    ``entity`` is in document view (with the ``binary`` flag), without its collections except Versions. The same entity
+    gives the same bytes. ``suffix`` is the end of the file name, and says JSON or YAML.
     """
     document = {"xid": str(xid), **_strip_derived(entity)}
     for name, body in (document.get("versions") or {}).items():
@@ -128,7 +128,7 @@ def build_files(xid: Xid, entity: JSONObject, *, suffix: str = ".xreg.json") -> 
 
 
 def place(xid: Xid) -> PurePosixPath:
-    """Return the place of ``xid`` in a folder: its document's name without suffix, and its content's folder."""
+    """Return the path of ``xid`` in a folder: of its document without suffix, and of the folder for its content."""
     if xid == ROOT:
         return PurePosixPath("registry")
     return PurePosixPath(*map(file_name, xid.parts))
@@ -146,7 +146,10 @@ def _strip_derived(entity: JSONObject) -> JSONObject:
 
 
 def _extract_document(versionid: str, body: JSONObject, xid: Xid) -> tuple[str | None, bytes]:
-    """Return the name of the file for a Version's document, relative to that of its Resource, and its bytes."""
+    """Replace a Version's document in ``body`` by a relative URL. Return its file name and its bytes.
+
+    The file name is relative to the document of the Resource. It is None if the Version has no document.
+    """
     for name in [name for name in body if name.endswith("base64")]:
         try:
             content = base64.b64decode(body[name], validate=True)

@@ -1,7 +1,7 @@
-"""YAML as JSON values: the core schema of YAML 1.2, within limits.
+"""Parse YAML (the core schema of YAML 1.2) to JSON values, within limits.
 
-Built from the parser's events, not by its constructors: those turn dates into objects and ``on`` into a boolean (YAML
-1.1), accept a key twice, and recurse as deep as the document says.
+This uses the events of the parser instead of its constructors. The constructors turn dates into objects and ``on`` into
+a boolean (YAML 1.1), accept duplicate keys, and recurse as deeply as the document is nested.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _NO_JSON: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 def parse_yaml(text: str, *, max_depth: int) -> JSON:
-    """The one document in ``text``. Mapping keys are strings as written; aliases are resolved.
+    """Parse ``text``, which contains one document. Mapping keys are strings as written, and aliases are resolved.
 
-    Raises ``DocumentError`` with the line: broken YAML, a key twice, a tag or number that JSON has no form for,
-    nesting beyond ``max_depth``, more than ``MAX_NODES`` values once aliases are resolved.
+    Raises ``DocumentError`` with the line for invalid YAML, duplicate keys, tags and numbers that JSON cannot express,
+    nesting beyond ``max_depth``, and more than ``MAX_NODES`` values after aliases are resolved.
     """
     builder = _Builder(max_depth=max_depth)
     try:
@@ -48,7 +48,7 @@ def parse_yaml(text: str, *, max_depth: int) -> JSON:
 
 @dataclass(slots=True)
 class _Open:
-    """A mapping or sequence whose end has not come yet."""
+    """A mapping or sequence whose end was not read yet."""
 
     value: dict[str, Any] | list[Any]
     anchor: str | None

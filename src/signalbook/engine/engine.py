@@ -119,7 +119,7 @@ def prune(store: Store, *, before: datetime, upto: int) -> int:
 
 
 def _log_indexing(count: int) -> None:
-    """Log how many entities are indexed so far, because the start of a server waits until all are."""
+    """Log the number of indexed entities now and then, because a server starts only after all are indexed."""
     if count and count % _ENTITIES_PER_LOG_LINE == 0:
         _LOG.info("indexing what is stored, for search: %d entities are done; the server starts after that", count)
 
@@ -127,11 +127,12 @@ def _log_indexing(count: int) -> None:
 class Engine:
     """A registry in a store. Synchronous, and safe to use from several threads.
 
-    A new store gets the Registry entity with ``settings.registry_id`` and the model ``settings.model``.
-    ``settings.capabilities`` replace the current capabilities even if these are not mutable, so that an operator can
-    undo capabilities that lock everybody out. Missing entries are added to the search index. With ``prepare=False``
-    nothing is created or changed: an existing store is opened as it is. Raises ``SettingError`` or ``RegistryError`` if
-    the id, the model or the capabilities cannot be used.
+    A new store gets the Registry entity with ``settings.registry_id`` and the model ``settings.model``. The
+    capabilities that ``settings.capabilities`` names replace the current ones even if these are not mutable, so that an
+    operator can undo capabilities that lock everybody out. An empty setting keeps the current ones. Missing entries are
+    added to the search index. With ``prepare=False`` nothing is created or changed: an existing store is opened as it
+    is. Raises ``SettingError`` for a setting with an unknown choice, and ``SettingError`` or ``RegistryError`` if the
+    id, the model or the capabilities cannot be used.
     """
 
     def __init__(self, store: Store, *, settings: Settings, prepare: bool = True) -> None:
@@ -209,13 +210,17 @@ class Engine:
         self._listeners += (notify,)
 
     def listen_to_access(self, notify: Callable[[], None]) -> None:
-        """Call ``notify`` as ``listen`` does, but only after commits that changed the access policy or tokens."""
+        """Call ``notify`` as ``listen`` does, but only after changes of the policy, tokens or user sessions.
+
+        Only one function is called: a second call of this method replaces the first function.
+        """
         self._notify_access = notify
 
     def listen_to_audit(self, notify: Callable[[Sequence[AuditEntry]], None]) -> None:
         """Call ``notify`` as ``listen`` does, with the audit entries that a commit wrote.
 
-        Not called if there are none.
+        It is not called if a commit wrote none. Only one function is called: a second call of this method replaces the
+        first function.
         """
         self._notify_audit = notify
 
@@ -361,7 +366,7 @@ class Session:
         self.audited: list[AuditEntry] = []
         """The audit entries that ``finish`` wrote."""
         self.administered = False
-        """True if the session changed the access policy or tokens."""
+        """True if the session recorded an administrative action: it changed the policy or tokens, or ended sessions."""
         self.now: datetime = values.now()
         self._config = ConfigurationWriter(transaction, configuration, admin=admin)
         self._compatibility = compatibility
@@ -456,7 +461,7 @@ class Session:
             self.transaction.audit.append(self.audited)
 
     def _is_governed(self) -> bool:
-        """Return True if an access policy is configured. The policy does not limit the program itself."""
+        """Return True if an access policy is configured. Then actions of the program itself are recorded, too."""
         return self._settings.access != OPEN and is_configured(self.transaction)
 
     def _write(self, command: Command) -> WriteResult:

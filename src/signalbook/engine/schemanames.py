@@ -53,7 +53,7 @@ def make_referable_schema(
 ) -> ReferableSchema:
     """Return the names of a Resource whose default Version has ``attributes``.
 
-    ``group`` are the attributes of its Group.
+    ``group`` are the attributes of its Group, ``identities`` the names that its document declares for itself.
     """
     name, format = (str(attributes.get(key) or "") for key in ("name", "format"))  # noqa: A001  the spec's name
     return ReferableSchema(str(xid), format, name, import_root(group), tuple(identities))

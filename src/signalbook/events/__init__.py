@@ -1,1 +1,1 @@
-"""After the commit: what the outbox holds, sent to the world as CloudEvents."""
+"""Deliver committed changes from the outbox to subscribers as CloudEvents."""

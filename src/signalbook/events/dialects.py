@@ -68,30 +68,31 @@ MESSAGE_CATALOG: Final = "io.cloudevents.messagecatalog"
 
 _STAMPS: Final = frozenset({"epoch", "modifiedat", "meta.epoch", "meta.modifiedat"})
 _INTERNAL: Final = frozenset({"ancestorid", *VALIDATION})
-"""What no draft shows, and changes by itself when another version goes."""
+"""Attributes that no draft shows, and that may change when another version is deleted."""
 _POINTERS: Final = frozenset({"meta.defaultversionid", "meta.defaultversionsticky"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventDialect:
-    """The form of events of one API. ``source`` is their attribute of that name, an absolute URL."""
+    """The form of events of one API. ``source`` is the ``source`` attribute of its events, an absolute URL."""
 
     source: str
     _translate: Callable[[Record, str], tuple[JSONObject, ...]]
 
     def events(self, record: Record) -> tuple[JSONObject, ...]:
-        """The CloudEvents (JSON format) that tell of ``record``: none if this API does not show what changed.
+        """Return the CloudEvents (JSON format) for ``record``: none if this API does not show the changed entity.
 
-        Their ``id`` begins with the record's position, and is the same each time.
+        Their ``id`` is the record's position, so it is the same each time.
         """
         return self._translate(record, self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DraftDialect:
-    """``types`` is what the events' types begin with; ``path`` is the API path of what an xid names, if it has one.
+    """The events of one CNCF draft.
 
-    All such xids begin with ``within``.
+    The types of its events begin with ``types``. ``path`` returns the API path for an xid, or None if the draft has no
+    path for it. All xids with a path begin with ``within``.
     """
 
     types: str
@@ -103,7 +104,7 @@ class _DraftDialect:
         xid: str = record.change["xid"]
         if not xid.startswith(self.within) or not _is_reported(record.change):
             return ()
-        path = self.path(Xid(tuple(xid[1:].split("/"))))  # which was checked on its way in
+        path = self.path(Xid(tuple(xid[1:].split("/"))))  # the xid was checked when the change was written
         if path is None:
             return ()
         return (
@@ -113,7 +114,7 @@ class _DraftDialect:
                 "type": draft_type(self.types, "deleted" if record.change["action"] == "deleted" else "updated"),
                 "source": source,
                 "subject": path,
-                # Exactly as the object itself tells it, which a client of xRegistry may have set (D-18).
+                # Exactly as in the object itself, where a client of xRegistry may have set it (D-18).
                 "time": record.change.get("time") or format_timestamp(record.time),
             },
         )
@@ -126,13 +127,13 @@ API_PATHS: Final = {
     **dict.fromkeys(MOUNTS["schemagroups"], _SCHEMA_DIALECT),
     **dict.fromkeys(MOUNTS["messagegroups"], _MESSAGE_DIALECT),
 }
-"""Where the APIs of the CNCF drafts are, below the registry root."""
+"""The paths of the APIs of the CNCF drafts below the registry root, and their dialects."""
 
 
 def of_source(source: str, root: str) -> EventDialect | None:
-    """The dialect of a subscription's ``source``, empty for the root itself; None if no API is there (D-25, J-21).
+    """Return the dialect of a subscription's ``source``, or None if there is no API at that URL (D-25, J-21).
 
-    ``root`` is the registry's URL. A slash at the end of either says nothing.
+    An empty ``source`` means the root. ``root`` is the registry's URL. Trailing slashes of both are ignored.
     """
     root = root.rstrip("/")
     path = source.rstrip("/").removeprefix(root) if source else ""
@@ -143,7 +144,7 @@ def of_source(source: str, root: str) -> EventDialect | None:
 
 
 def draft_type(types: str, action: str) -> str:
-    """The CloudEvents ``type`` of a draft's event; ``action`` is ``updated`` or ``deleted``."""
+    """Return the CloudEvents ``type`` of a draft's event. ``action`` is ``updated`` or ``deleted``."""
     return f"{types}.{action}.v1"
 
 
@@ -152,10 +153,10 @@ def _translate_record(record: Record, source: str) -> tuple[JSONObject, ...]:
 
 
 def _is_reported(change: JSONObject) -> bool:
-    """Return True if a change is one of the object itself.
+    """Return True if a change concerns the object itself.
 
-    The deletion of an owner covers its objects (D-19). An owner that only gained or lost members, or another default
-    Version, is covered by their events: a new version is one event, not two (D-18).
+    The deletion of an owner covers its objects (D-19). An owner that only gained or lost members, or got another
+    default version, is covered by the events of these: a new version is one event, not two (D-18).
     """
     if change["action"] != "updated":
         return change["action"] == "created" or (change["action"] == "deleted" and not change.get("cascaded"))

@@ -28,13 +28,14 @@ class Credential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """A subscription (D-28). An event must match ``source``, ``types`` and ``filters``; empty ones match every event.
+    """A subscription (D-28). An event must match ``source``, ``types`` and ``filters``.
 
-    ``sink`` is a URI for ``protocol``. The protocol defines ``protocolsettings`` and ``credential``. ``root`` is the
-    URL of the registry as the subscriber knows it; ``source`` and the sources of events begin with it. Only events that
-    ``owner`` may read are delivered; None means that the subscription was created with open access. ``fault`` is the
-    current reason why nothing can be delivered, such as unreadable secrets. ``revision`` changes with each write.
-    ``sink`` and ``protocolsettings`` may contain secrets.
+    Empty ``types`` or ``filters`` match every event; an empty ``source`` means the registry root. ``sink`` is a URI for
+    ``protocol``. The protocol defines ``protocolsettings`` and ``credential``. ``root`` is the URL of the registry as
+    the subscriber knows it; ``source`` and the sources of events begin with it. Only events that ``owner`` may read are
+    delivered; None means that the subscription was created with open access. ``fault`` is the current reason why
+    nothing can be delivered, such as unreadable secrets. ``revision`` changes with each write. ``sink`` and
+    ``protocolsettings`` may contain secrets.
     """
 
     id: str
@@ -82,7 +83,8 @@ _EVERYWHERE: Final = ("signingsecret",)
 def read_credential(document: JSON) -> tuple[Credential | None, list[Finding]]:
     """Return the credential in the document of a subscription, and findings about it.
 
-    The credential is None if its type is invalid. Stored secrets that the document leaves out are not added yet.
+    The credential is None if the document is not an object or its type is unknown. Stored secrets that the document
+    leaves out are not added yet.
     """
     if not isinstance(document, dict):
         return None, [_make_finding("", "type", "it takes an object")]
@@ -99,8 +101,8 @@ def read_credential(document: JSON) -> tuple[Credential | None, list[Finding]]:
 def with_known_secrets(subscription: Subscription, stored: Subscription | None) -> Subscription:
     """Return ``subscription`` with the secrets that it leaves out, taken from its ``stored`` form.
 
-    Secrets are added only if the sink and the type of the credential are unchanged. Otherwise a caller who may update a
-    subscription could have its secrets sent elsewhere.
+    Secrets are added only if the protocol, the sink, the type of the credential and its token endpoint are unchanged.
+    Otherwise a caller who may update a subscription could have its secrets sent elsewhere.
     """
     new = subscription.credential
     if new is None or stored is None or stored.credential is None or _goes_to(subscription) != _goes_to(stored):

@@ -115,7 +115,7 @@ class Succeeding(Protocol):
 
 
 def find_comparison(format: str) -> FormatComparison | None:
-    """Return the format of ``format`` if it can compare schemas, otherwise None."""
+    """Return the ``Format`` for ``format`` if it can compare schemas, otherwise None."""
     reader = find(format)
     return reader if isinstance(reader, FormatComparison) else None
 

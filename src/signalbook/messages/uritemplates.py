@@ -1,7 +1,4 @@
-"""Match and expand URI templates of level 1 (RFC 6570).
-
-K-15 to K-18, F-26 to F-28.
-"""
+"""Match and expand URI templates of level 1 (RFC 6570; K-15 to K-18, F-26 to F-28)."""
 
 from __future__ import annotations
 

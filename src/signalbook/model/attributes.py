@@ -258,8 +258,9 @@ class AttributeSet(Mapping[str, Attribute]):
     def check(self, values: JSONObject) -> Checked:
         """Check the ``values`` that a client may set on an entity (core R3 to R18, R73 to R89).
 
-        The returned copy has defaults filled in, timestamps in UTC, and no nulls or read-only attributes. Values inside
-        an ``any`` are not changed. Attributes that the server supplies are checked if sent, but not required. All
+        The returned copy has defaults filled in, timestamps in UTC, no nulls, and no values that the client sent for
+        read-only attributes. Values inside an ``any`` are not changed.
+        Attributes that the server supplies are checked if sent, but not required. All
         findings are returned, each with its path. Values with findings must not be stored.
         """
         troubles: list[Trouble] = []

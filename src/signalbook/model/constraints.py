@@ -41,8 +41,9 @@ class Constraint:
     equals: DotPath
 
     def violations(self, version: JSONObject, group: JSONObject) -> Iterator[ConstraintViolation]:
-        """Yield the violations of this constraint by a Version with the attributes ``version`` in a Group with
-        ``group``.
+        """Yield the violations of this constraint by a Version with the attributes ``version``.
+
+        ``group`` are the attributes of its Group.
         """
         value = pick(version, self.path)
         if self.enum and value is not None and not any(_is_same_value(value, allowed) for allowed in self.enum):

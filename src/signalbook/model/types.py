@@ -235,7 +235,10 @@ def _make_malformed(value: str, message: str, detail: str) -> ReferenceFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeTarget:
-    """The target of an xid, URI or URL attribute (core/model.md ``target``)."""
+    """The target of an xid, URI or URL attribute (core/model.md ``target``).
+
+    ``text`` is the target as written. ``origin`` is the path at which its Resource type is defined, empty for a Group.
+    """
 
     text: str
     group: str

@@ -75,7 +75,7 @@ def make_payload_builder(shape: Shape, form: ValueForm) -> Callable[[Values], li
 def find_unfitting_value(shape: Shape, value: JSON) -> tuple[Path, Shape, JSON] | None:
     """Return the innermost part of ``value`` that does not fit its column: its path, its shape and the part itself.
 
-    ``None`` if all parts fit.
+    Return ``None`` if all parts fit.
     """
     if _is_fitting(shape, [value]):
         return None
@@ -334,7 +334,7 @@ def _of_types(allowed: tuple[type, ...], build: Build) -> Build:
 
 
 def _make_held_builder(shape: Scalar, type: pa.DataType, form: ValueForm) -> Build:
-    """Return a builder for values of which the column may hold a part only.
+    """Return a builder for values that the column may hold only in part.
 
     ``rescue.py`` keeps the whole value then.
     """
@@ -425,7 +425,7 @@ _CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "time": _time,
     "decimal": _convert_decimal,
 }
-# Conversions that are left to Arrow only if all values are integers.
+# Conversions that are left to Arrow only if no value is a float or a ``Decimal``.
 _EXACT: Final = (exact.to_integer, _convert_unsigned, _convert_single, _convert_decimal)
 
 

@@ -180,7 +180,7 @@ def decode_constants(held: pa.Schema) -> pa.Schema:
 def build_payload(shape: Shape | None) -> pa.Schema:
     """Return the columns of the payload alone, in the order of the fields of ``shape``.
 
-    ``OPAQUE`` if ``shape`` is ``None``: the payload has no schema.
+    Return ``OPAQUE`` if ``shape`` is ``None``, because the payload has no schema then.
     """
     if shape is None:
         return OPAQUE
@@ -228,8 +228,8 @@ _STATED: Final = re.compile(rb'\AMember ("(?:[^"\\]|\\.)*") of the payload\. ?',
 def _describe(name: str, member: str, description: str) -> str:
     """Return the description of the column ``name``. If the name is ambiguous, the description states the ``member``.
 
-    A column ``id_`` holds either the member ``id_`` or another spelling of ``id``, which depends on the other members.
-    Those may change. All table formats store descriptions, so a table keeps the record of what its columns hold.
+    A column ``id_`` holds either the member ``id_`` or another spelling of ``id``, which depends on the other members,
+    and these may change. All table formats store descriptions, so a table keeps the record of what its columns hold.
     """
     if not name.endswith("_"):
         return description

@@ -254,7 +254,10 @@ def check_reachable(journal: Journal, table_format: TableFormat) -> None:
 
 
 class Withdrawn(PipelineError):
-    """The error of a compaction or replay withdrawn because files to be replaced are gone. Nothing changed."""
+    """The error for a batch that was withdrawn because files that it was to replace are gone. Nothing changed.
+
+    Only compactions, backfills and replays replace files.
+    """
 
 
 @contextmanager

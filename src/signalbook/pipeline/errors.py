@@ -26,7 +26,7 @@ class PipelineError(SignalbookError):
 
 
 class Stopped(PipelineError):
-    """The error of a run that was asked to stop while it waited. Nothing failed."""
+    """The error of a run that was stopped while it waited. Nothing failed."""
 
 
 def build_disk_error(error: OSError, place: object) -> PipelineError:

@@ -39,7 +39,7 @@ STAGING: Final = ".staging"
 _LOCK: Final = ".lock"
 _ENTRY: Final = ".json"
 # An object next to the staged files of an attempt in a store. Its content says whether the attempt was prepared or
-# swept. ``_FORGOTTEN`` is the time in nanoseconds after which it may be removed.
+# swept. ``_FORGOTTEN`` is the time in nanoseconds after which the object may be removed.
 _CLAIM: Final = "claim"
 _PREPARED: Final = b"prepared"
 _SWEPT: Final = b"swept"
@@ -128,10 +128,11 @@ _DECODER: Final = msgspec.json.Decoder(JournalEntry, dec_hook=read_counters)
 
 @dataclass(slots=True)
 class _Beginning:
-    """What a journal may remove again if no batch follows: an output that did not exist at first (``fresh``).
+    """The things that a journal may remove again if no batch follows.
 
-    ``existing`` is the nearest parent folder that existed. ``files`` are names of files that may be created next to the
-    lock, and ``attempts`` the names of folders with staged files. ``waiting`` means that the lock was not taken yet.
+    ``fresh`` means that the output did not exist at first. ``existing`` is the nearest parent folder that existed then.
+    ``files`` are names of files that may be created next to the lock, and ``attempts`` the names of folders with staged
+    files. ``waiting`` means that the lock was not taken yet.
     """
 
     fresh: bool = False
@@ -174,7 +175,7 @@ class Journal:
             raise build_disk_error(error, self.output) from error
 
     def _make(self) -> None:
-        """Raises ``OSError``."""
+        """Create the folders and, in a file system, the lock file. Raises ``OSError``."""
         for folder in (PREPARED, BATCHES, TABLES):
             (self.output / folder).make()
         # The lock file is created now, so that a read-only folder is an error before any input is read.
@@ -241,7 +242,7 @@ class Journal:
                     self._lock.release()
 
     def _remove(self) -> None:
-        """Remove a new output, unless it contains files of others. The lock must be held."""
+        """Remove a new output, unless it contains files of other programs. The lock must be held."""
         if not self._beginning.fresh:
             return
         with suppress(OSError, PipelineError):  # remaining files do not block other runs
@@ -459,7 +460,7 @@ class Journal:
                     (folder / file.path).delete()
 
     def _claim(self, attempt: str, state: bytes) -> bool:
-        """Claim ``state`` for an attempt in a store. Return False if the attempt has a state already.
+        """Claim ``state`` for an attempt in a store. Return False if the attempt has another state already.
 
         In a local folder, return True without a claim, because the lock is sufficient.
         """
@@ -517,9 +518,9 @@ def _is_mark(files: Sequence[Stored], forgotten: int) -> bool:
 
 
 def _sort_by_commit(files: Iterable[Stored]) -> list[Stored]:
-    """Return entries in the order of their commits, by the time of their files.
+    """Return the files of entries in the order of the commits, by their modification times.
 
-    Their names say nothing of the order.
+    The names of entries do not show the order.
     """
     return sorted(files, key=lambda file: (file.modified, file.path))
 

@@ -1,9 +1,9 @@
 """Locks that keep other programs out of an output: a lock of the file system, or a lease for an output in a store.
 
 A lease is an object that its holder changes repeatedly. A program that sees it unchanged for ``TERM`` seconds takes it
-over, so that no clocks are compared. If the holder is a process of this machine that is dead, nobody waits. A holder
-that was delayed for longer than ``TERM`` may have lost the lease. It must call ``check`` before steps that cannot be
-undone.
+over, so that no clocks are compared. A holder that was a process of this machine, and is dead, is replaced at once. A
+holder that was delayed for longer than ``TERM`` may have lost the lease. It must call ``check`` before steps that
+cannot be undone.
 """
 
 from __future__ import annotations
@@ -97,10 +97,10 @@ class FolderLock(Lock):
         self._file: BinaryIO | None = None
 
     def take(self) -> bool:
-        """Open and lock the file. Return False if another process holds the lock, or the file was removed meanwhile."""
+        """Open and lock the file. Return False if another process holds the lock, or has just removed the file."""
         file = self._path.open("ab")
-        # The previous holder may have removed the file, with an output without batches. Others then lock a new
-        # file.
+        # The previous holder may have removed the file together with an output that got no batch. Other processes then
+        # lock a new file.
         if not (lock_file(file) and self._is_there(file)):
             file.close()
             return False
@@ -144,7 +144,10 @@ class _Held:
 
 
 class Lease(Lock):
-    """The lease at ``place``. ``clock`` returns seconds of a clock that never goes backwards."""
+    """The lease at ``place``. ``clock`` returns seconds of a clock that never goes backwards.
+
+    Methods raise ``PipelineError``, too, if the content of the object cannot be read as a lease.
+    """
 
     pause = 1.0
 
@@ -188,7 +191,10 @@ class Lease(Lock):
         return True
 
     def can_become_free(self) -> bool:
-        """Return True if the holder has not renewed the lease since it was first seen, so that it may be dead."""
+        """Return True if the lease has not changed since it was first seen, so that its holder may be dead.
+
+        Return False for a holder in this process, which is alive.
+        """
         return self._moves == 0 and not (self._seen is not None and self._seen.token in _LIVE)
 
     def release(self) -> None:
@@ -205,7 +211,10 @@ class Lease(Lock):
                     self._place.swap(msgspec.json.encode(_Held(count=mine.count + 1, note=mine.note)), tag)
 
     def check(self, note: str | None = None) -> None:
-        """Renew the lease, with ``note`` unless it is None. Raises ``PipelineError`` if the lease is lost."""
+        """Renew the lease, with ``note`` unless it is None. Do nothing if the lease was never taken.
+
+        Raises ``PipelineError`` if the lease is lost or could not be renewed.
+        """
         with self._turn:
             if self._mine is None and not self._lost:
                 return  # it was not taken
@@ -218,9 +227,9 @@ class Lease(Lock):
                 )
 
     def is_held(self) -> bool:
-        """Return True if this program holds the lease.
+        """Return True if this program holds the lease, and renewed it at most half of ``TERM`` ago.
 
-        Renew it first if the last renewal is more than half a term ago.
+        If the last renewal is longer ago, try to renew the lease first.
         """
         if self._mine is not None and self._clock() - self._renewed > TERM / 2:
             with self._turn:

@@ -30,7 +30,7 @@ _TEXTS: Final = frozenset({"timestamp", "date"})
 
 
 def plan(shape: Shape) -> Plan:
-    """Return the plan that tells the native module which parts of a value columns of ``shape`` hold.
+    """Return the plan that states for the native module which parts of a value columns of ``shape`` hold.
 
     ``ALL`` means that the columns hold every value completely.
     """

@@ -16,9 +16,10 @@ SLOW: Final = "Python worker failed to connect back"
 
 
 def can_reach(session: SparkSession, place: Place) -> bool:
-    """Return True if Spark can read files at ``place``. For HDFS, set the addresses of the NameNodes in Spark first.
+    """Return True if Spark can read files at ``place``.
 
-    Spark reads local folders always. Over Spark Connect its file systems cannot be checked: assume HDFS only.
+    For HDFS, this first sets the addresses of the NameNodes in Spark's configuration. Spark can always read local
+    folders. Over Spark Connect its file systems cannot be checked, so that only HDFS is assumed to work.
     """
     if place.folder is not None:
         return True
@@ -39,6 +40,7 @@ def can_reach(session: SparkSession, place: Place) -> bool:
 def build_numbers(session: SparkSession, count: int, parts: int) -> DataFrame:
     """Return a data frame of the numbers from 0 to below ``count``, in at most ``parts`` partitions.
 
+    ``count`` must be at least 1.
     A single number is a ``VALUES`` query, because Spark 4.1 and later join ranges of one partition into one partition.
     """
     return session.range(0, count, 1, min(count, parts)) if count > 1 else session.sql("VALUES (0)")

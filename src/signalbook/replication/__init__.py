@@ -1,1 +1,1 @@
-"""Copies of registries: made once, kept up to date, and ended where they came from (section D of docs/requirements)."""
+"""Copy registries: once or continuously, and delete copies of deleted originals (section D of docs/requirements)."""

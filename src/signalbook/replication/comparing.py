@@ -47,12 +47,15 @@ class Types:
         return self._groups
 
     def resources(self, group: str) -> Iterable[str]:
-        """Plural names of a Group type's Resource types."""
+        """Return the plural names of a Group type's Resource types."""
         resources: JSONObject = self._groups.get(group, {}).get("resources") or {}
         return resources
 
     def singular(self, xid: Xid) -> str:
-        """The singular name of the type of a Group or Resource (or what is beneath that)."""
+        """Return the singular name of the type of a Group or Resource.
+
+        For an entity under a Resource, it is the Resource's.
+        """
         group = self._groups[xid.group_type]
         return str((group["resources"][xid.resource_type] if xid.resource_type else group)["singular"])
 
@@ -101,18 +104,21 @@ def version_attributes(entity: JSONObject, singular: str) -> JSONObject:
 def _select_meta(entity: JSONObject, singular: str) -> JSONObject:
     meta = {name: value for name, value in entity.items() if name not in _OF_META and name != f"{singular}id"}
     if not meta.get("defaultversionsticky"):
-        # Which Version is the newest, each registry finds out for itself.
+        # Each registry chooses its newest Version itself.
         meta.pop("defaultversionid", None)
     return meta
 
 
 def is_same(first: JSONObject, second: JSONObject) -> bool:
-    """Return True if both are equal, except for their origin and times."""
+    """Return True if both are equal, except for their origin and ``modifiedat``."""
     return _strip_times(first) == _strip_times(second)
 
 
 def has_all(there: JSONObject, required: JSONObject) -> bool:
-    """Return True if ``there`` has all members of ``required``. It may have more. Times are not compared."""
+    """Return True if ``there`` has all members of ``required``, at any depth. It may have more.
+
+    The origin, ``createdat`` and ``modifiedat`` are not compared.
+    """
     return _has_all_members(
         _strip_times(there), {name: value for name, value in _strip_times(required).items() if name != "createdat"}
     )
@@ -190,9 +196,9 @@ def read_versions(
 def join_by_id(
     ours: Iterable[tuple[str, T]], theirs: Iterable[tuple[str, T]]
 ) -> Iterator[tuple[str, T | None, T | None]]:
-    """Yield the entities of both by id in any case, with None for the side that lacks one.
+    """Yield the entities of both sides by id, ignoring case, with None for a side that lacks the entity.
 
-    Raises ``BadResponse`` if one side is not sorted by id: a missing entity could come later.
+    Raises ``BadResponse`` if one side is not sorted by id, because a missing entity could come later.
     """
     our_members, their_members = _check_order(ours), _check_order(theirs)
     ours_next, theirs_next = next(our_members, None), next(their_members, None)
@@ -210,7 +216,7 @@ def join_by_id(
 
 
 def _read_shallow(registry: ReadableRegistry, collection: Xid) -> Iterator[tuple[str, JSONObject]]:
-    """Yield the members of a collection alone, on pages as large as they can be."""
+    """Yield the members of a collection without their own members. Pages become smaller if they are too large."""
     last, page = "", PAGE
     while True:
         try:
@@ -220,14 +226,17 @@ def _read_shallow(registry: ReadableRegistry, collection: Xid) -> Iterator[tuple
                     last = name.lower()
             return
         except TooLarge:
-            # One alone that is too large cannot be had at all.
+            # A single member that is too large cannot be read at all.
             if page == 1:
                 raise
             page = max(1, page // _SMALLER)
 
 
 def _compare(first: tuple[str, T] | None, second: tuple[str, T] | None) -> int:
-    """Compare two ids; the result is below 0 if ``first`` comes first."""
+    """Compare the ids of two entities, ignoring case.
+
+    The result is negative if ``first`` comes first; None comes last.
+    """
     if first is None or second is None:
         return (first is None) - (second is None)
     first_id, second_id = first[0].lower(), second[0].lower()

@@ -1,4 +1,4 @@
-"""Copying: everything once, comparing both sides, or what change events hint at (D-15, D-19 to D-21)."""
+"""Copy entities: all of them by comparing both sides, or those in change events (D-15, D-19 to D-21)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _WHOLE_EVENTS: Final = ("io.xregistry.resource.created", "io.xregistry.resource.
 
 @dataclass(slots=True)
 class Hints:
-    """The entities that may differ: ``groups``, and ``resources`` by collection and id, each with ids of its Versions.
+    """The entities that may differ: ``groups``, and the ids of Versions in ``resources`` by collection and Resource id.
 
-    None instead of these means that any may differ.
+    None in place of the ids means that any Version may differ.
     """
 
     groups: set[Xid] = field(default_factory=set)
@@ -43,7 +43,7 @@ class Hints:
         """Add that ``xid`` changed. ``whole`` means that everything under it may have changed too."""
         if xid.kind is Kind.GROUP:
             self.groups.add(xid)
-        # Whatever is beneath a Resource is a hint to look at the Resource.
+        # A change of anything under a Resource is a hint to compare the Resource.
         elif len(xid.parts) >= len(("groups", "g", "resources", "r")):
             resource = xid.resource
             versions = self.resources.setdefault(resource.parent, {})
@@ -85,11 +85,11 @@ _NO_TYPE: Final = "the target's model has no such type: --model extends it"
 HIDDEN: Final = "the source does not show it to this identity, so nobody knows whether it is there: the copy stays"
 _WALK: Final = 50
 _SCARCE: Final = 12
-"""One Resource by itself costs as much as so many on a page."""
+"""Reading one Resource separately costs as much as reading this many on a page."""
 
 
 class Copy:
-    """Copies from ``source`` to ``target`` over ``link``; ``report`` tells what was done.
+    """Copies from ``source`` to ``target`` over ``link``. The results go into ``report``.
 
     Entities that are equal on both sides are not written, so a copy may be interrupted and repeated. Methods raise the
     errors of registries that cannot be reached.
@@ -141,11 +141,11 @@ class Copy:
             seen.add(xid.id)
             if self._has_type(xid):
                 self._copy_group(xid, group)
-        # The Group is gone at the source, and with it the one Resource that is copied.
+        # The Group is gone at the source, and so is the Resource that is the scope.
         if self._link.scope.xid.kind is Kind.RESOURCE and not seen:
             self._copy_one(self._link.scope.xid)
         if collection.group_type in self._there.groups():
-            # All of them first: deleting while pages are read would let some slip through.
+            # List all Groups first: deleting while pages are read would skip some.
             there = self._target.members(collection, deep=False)
             for name, group in [pair for pair in there if is_owned_by(pair[1], self._link.source)]:
                 here = self._link.scope.here(collection / name)
@@ -172,7 +172,7 @@ class Copy:
         self._copy_attributes(xid, there, group, current)
         for plural in self._types.resources(xid.group_type):
             collection = xid / plural
-            # Empty on both sides: there is nothing to read. Where nothing is counted, there may be something.
+            # If both counts are zero, there is nothing to read. Without a count, there may be members.
             if self._link.scope.reaches(collection) and group.get(f"{plural}count", 1) + self._count(current, plural):
                 self._copy_collection(collection, there / plural, fresh=not self._count(current, plural))
 
@@ -186,7 +186,7 @@ class Copy:
         assert isinstance(translated, dict)
         copied = with_origin(translated, self._link.source)
         if current is None and self._link.returns(group):
-            return  # it was deleted where it is from
+            return  # it is a copy from this target, which has deleted the original
         if current is None:
             body = {**copied, "createdat": group.get("createdat")}
             self._writer.add(Part(xid=there, source=xid, body=body, outcomes=((CopyOutcome.CREATED, Kind.GROUP, 1),)))
@@ -256,11 +256,11 @@ class Copy:
                 self._copy_resource(collection / name, there / name, our_resource, their_resource)
 
     def _copy_some(self, collection: Xid, members: Mapping[str, Set[str] | None]) -> None:
-        """Copy some Resources of a collection, each with the Versions that changed, or all for None."""
+        """Copy some Resources of a collection, each with the Versions that changed (None means all)."""
         there = self._link.scope.there(collection)
         if there is None:
             return
-        # Many out of few: a page with all of them costs less than each by itself.
+        # If many of the members changed, reading all on pages costs less than reading each of them.
         if len(members) > _WALK and self._count_members(collection, there) < len(members) * _SCARCE:
             self._copy_resources(collection, there, fresh=False, only=members)
             return
@@ -295,13 +295,13 @@ class Copy:
         merge = self._merge(xid, there, ours, theirs)
         self._take(merge, only)
         if merge.again:
-            # Every Version is there now, so that those left out can have their ancestors.
+            # Now all Versions exist at the target, so the ancestors that were left out can be set.
             self._writer.flush()
             target_resource = read_resource(self._target, there, self._there)
             self._take(self._merge(xid, there, ours, target_resource, settled=True), only)
 
     def _take(self, merge: Merge, only: Set[str] | None) -> None:
-        """Write and delete what ``merge`` says."""
+        """Write and delete what ``merge`` requires."""
         xid, there, ours = merge.xid, merge.there, merge.source
         if ours.versions is not None and not ours.versions:
             parts = merge.reference()
@@ -332,7 +332,7 @@ class Copy:
     def _pair_versions(
         self, xid: Xid, there: Xid, ours: ComparedResource, theirs: ComparedResource | None, only: Set[str] | None
     ) -> Iterator[Pair]:
-        """Return the Versions of both sides; ``only`` those that changed where all of them are too many."""
+        """Return the Versions of both sides. If there are too many for memory, return just those in ``only``."""
         if ours.versions is not None or only is None:
             mine = read_versions(self._source, xid, ours, self._types)
             return join_by_id(mine, read_versions(self._target, there, theirs, self._there))
@@ -358,7 +358,7 @@ class Copy:
         return any(is_owned_by(version, self._link.source) for _, version in versions)
 
     def _remove(self, xid: Xid, there: Xid, resource: ComparedResource) -> None:
-        """Delete what came from the source, which has it no longer (D-9)."""
+        """Delete the copies of a Resource that the source no longer has (D-9)."""
         if resource.versions is not None and not resource.versions:
             if self._is_owned(there, resource):
                 self._writer.delete([(there, xid)])

@@ -87,7 +87,7 @@ _LEASE: Final = f"{FOLDER}/lease"
 _LOOK_SECONDS: Final = 0.5
 _RETRY: Final = 5.0
 _FINISH: Final = 5.0
-"""Seconds that all of what is under way has to end; what does not is done again by whoever comes next."""
+"""Seconds that work in progress has to end. Unfinished work is repeated by the next process."""
 
 
 class Following:
@@ -204,7 +204,7 @@ class PeerLink:
             self.stop.wait(_RETRY)
 
     def _follow(self) -> None:
-        # Asked for before the first look: a notice during a comparison must not be lost.
+        # Read before the first comparison, so that a notice during a comparison is not lost.
         self._notified = KeyValueStore(self._engine.store).get(_make_notice_key(self.peer))
         target = LocalRegistry(self._engine, self._settings.base_url)
         authorities = self._settings.follow_authorities
@@ -295,7 +295,7 @@ class RecentlySeen(Generic[T]):
         return value in self._known
 
     def add(self, value: T) -> None:
-        """Remember ``value``; the oldest may be forgotten."""
+        """Remember ``value``. If there are too many values, forget the oldest."""
         self._known[value] = None
         while len(self._known) > self._limit:
             self._known.popitem(last=False)

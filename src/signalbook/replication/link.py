@@ -119,7 +119,7 @@ class Scope:
 
 
 def _rename(text: str) -> tuple[Xid, str]:
-    """Read ``schemagroups/a=b``."""
+    """Parse ``schemagroups/a=b`` into the xid of the Group and its new id. Raises ``ScopeError``."""
     old, _, new = text.partition("=")
     try:
         group = Xid.parse("/" + old.strip("/"))
@@ -137,7 +137,7 @@ def _map_places(renames: Mapping[Xid, str]) -> dict[Xid, Xid]:
 
 
 API_PATHS: Final = {"schemas": schema_path, "messages": message_path}
-"""What gives Versions of these types their path in the API that their URIs are made for."""
+"""For each type, the function that returns the path of a Version in the API for which its URI is made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +168,10 @@ class Link:
         return ""
 
     def bars(self, entity: JSONObject, xid: Xid) -> str:
-        """Return the reason if the authority of ``entity`` or of its source is not allowed on this link, or ``""``."""
+        """Return the reason if an authority that ``entity`` claims is not allowed on this link, or ``""``.
+
+        An entity without an authority claims the authority of its source.
+        """
         if not self.authorities or xid.resource_type not in API_PATHS:
             return ""
         claimed = [str(entity.get("authority") or self.base(xid.resource_type))]

@@ -55,7 +55,7 @@ class LocalRegistry:
         self._engine = engine
         self._url = url.rstrip("/")
         self._admin = admin
-        # What it is bound to, if it is to look at one instant or within one transaction.
+        # Set in the copies that ``consistent`` and ``trying`` yield, which read in one transaction.
         self._view: View | None = None
         self._session: Session | None = None
 
@@ -262,7 +262,7 @@ class LocalChecks:
                 return ""
 
     def _check(self, command: Callable[[Session], Command], compatibility: str | None) -> Verdict:
-        # Under a rule that is not the Resource's own, what is accepted must not count for what is asked next.
+        # A check under another compatibility rule is rolled back, so that later checks do not build on it.
         opened = self._batch.writing() if compatibility is None else self._batch.trying(compatibility)
         try:
             with opened as session:
@@ -274,7 +274,7 @@ class LocalChecks:
 
 
 def _patch(target: Xid, body: JSONObject, ignore: Sequence[str], session: Session) -> Command:
-    # Its own copies are compared by content: epochs never count, whatever flags the capabilities offer.
+    # Epochs are always ignored, whatever flags the capabilities offer, because copies have their own epochs.
     names = resolve_ignore(session.view.capabilities, ["epoch", *ignore], target) if ignore else {"epoch"}
     return Command(method=Method.PATCH, target=target, body=body, flags=Flags(ignore=frozenset(names)))
 
@@ -288,7 +288,7 @@ def _require_types(view: View, xid: Xid) -> None:
 
 
 def _parse_options(view: View, xid: Xid, flags: ReadFlags) -> ViewOptions:
-    """Return the view that request flags select. Raises ``RegistryError``."""
+    """Return the view options for request flags. Raises ``RegistryError``."""
     _require_types(view, xid)
     subject, filters = str(xid), flags.get("filter", ())
     return ViewOptions(

@@ -1,4 +1,4 @@
-"""One Resource of a source into a target's: what to write, what to delete, what to leave alone and why."""
+"""Merge one Resource of a source into the target: what to write, to delete, and to leave unchanged with the reason."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from signalbook.values import JSONObject
 from signalbook.xid import Kind, Xid
 
 SLICE: Final = 500
-"""Versions that go in one write."""
+"""The number of Versions in one write."""
 
 Pair = tuple[str, JSONObject | None, JSONObject | None]
-"""A Version's id, and what it is at the source and at the target."""
+"""A Version's id, and its attributes at the source and at the target. None means that it is absent."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Merge:
-    """The merge of one Resource: ``source`` and ``target``, None where it is absent.
+    """The merge of one Resource: ``source`` and ``target``, which is None if the target does not have it.
 
     ``held`` means that the source may not change it. ``named`` means that the target's model lets Versions state their
-    URIs, ``ruled`` that Resources can have a rule of compatibility. After the ``parts`` have been taken, ``gone`` are
-    Versions to delete, and ``again`` means that ancestors were left out because they did not exist yet, unless it is
-    ``settled`` that they do.
+    URIs, ``ruled`` that Resources can have a compatibility rule. After ``parts`` has been consumed, ``gone`` has the
+    Versions to delete. ``again`` is then True if ancestors were left out because they did not exist yet. If ``settled``
+    is True, all ancestors exist, and none is left out.
     """
 
     xid: Xid
@@ -60,7 +60,7 @@ class Merge:
                 yield self._build_part(versions, meta, outcomes)
 
     def reference(self) -> Iterator[Part]:
-        """Yield the parts to write of a cross reference, a Resource without Versions."""
+        """Yield the part to write for a cross reference, which is a Resource without Versions."""
         meta, target_meta = self._translate_meta(), self._read_target_meta()
         if self.target is not None and is_same(target_meta, meta):
             self.report.count(CopyOutcome.UNCHANGED, Kind.RESOURCE)
@@ -86,7 +86,7 @@ class Merge:
         return versions, outcomes
 
     def _note_target_only(self, name: str, theirs: JSONObject | None) -> None:
-        """A Version that is at the target only."""
+        """Handle a Version that only the target has: it is deleted if it came from the source."""
         if theirs is not None and is_owned_by(theirs, self.link.source):
             self.gone.append(name)
         else:
@@ -95,7 +95,10 @@ class Merge:
     def _merge_version(
         self, name: str, ours: JSONObject, theirs: JSONObject | None
     ) -> tuple[CopyOutcome | None, JSONObject | None]:
-        """Return the outcome for a Version of the source, or the part to write."""
+        """Return the outcome for a Version of the source and the body to write.
+
+        Both are None if nothing is to be written.
+        """
         if reason := self.link.returns(ours):
             self._pass(reason, refused=False)
             return None, None
@@ -105,7 +108,7 @@ class Merge:
         copied = self.link.copy(ours, self.xid / "versions" / name, named=self.named)
         if theirs is None:
             return (None, None) if self._is_held() else (CopyOutcome.CREATED, copied)
-        # The same content without an origin was put there by hand: it stays the target's own.
+        # An equal Version without an origin was written by hand. It stays the target's own.
         by_hand = not read_origins(theirs) and self._is_same(ours, theirs)
         if by_hand or (self._is_same(copied, theirs) and not self._is_taken_over(theirs)):
             self.report.count(CopyOutcome.UNCHANGED, Kind.VERSION)
@@ -124,7 +127,7 @@ class Merge:
         return len(passed) > 1 and passed[-1] == self.link.source
 
     def _defer_ancestor(self, name: str, body: JSONObject, last: str) -> JSONObject:
-        """Return ``body`` without an ancestor that comes in a later write: it is a root until then."""
+        """Return ``body`` without its ancestor if that is written later. Until then the Version is a root."""
         if self.settled or str(body.get("ancestorid", "")).lower() <= last.lower():
             return body
         self.again = True
@@ -132,7 +135,7 @@ class Merge:
 
     def _build_meta(self, admitted: bool) -> JSONObject:
         """Return the meta to write. ``admitted`` means that the target may have a Version of the source."""
-        # The meta speaks for all Versions: with some of the target's own among them it stays the target's.
+        # The meta concerns all Versions. If some of them are the target's own, it is not changed.
         if not admitted or self.held or not self._whole or self.source.meta is None:
             return {}
         return build_difference(self._translate_meta(), self._read_target_meta())
@@ -148,7 +151,7 @@ class Merge:
     def _build_part(self, versions: JSONObject, meta: JSONObject, outcomes: Sequence[CopyOutcome]) -> Part:
         counted = [(outcome, Kind.VERSION, outcomes.count(outcome)) for outcome in dict.fromkeys(outcomes)]
         whole = CopyOutcome.CREATED if self.target is None else CopyOutcome.UPDATED
-        # A copy has the rule that the source has, or none: the target's default is for schemas of its own.
+        # A copy has the compatibility rule of the source, or none. The target's default is only for its own schemas.
         if self.target is None and self.ruled:
             meta = {"compatibility": None, **meta}
         body = {**({"meta": meta} if meta else {}), **({"versions": versions} if versions else {})}
@@ -172,7 +175,7 @@ class Merge:
         )
 
     def _pass(self, reason: str, *, refused: bool) -> None:
-        """Report it, once for the Resource."""
+        """Report a ``reason`` once for the Resource."""
         if reason not in self._passed:
             self._passed.add(reason)
             (self.report.refuse if refused else self.report.skip)(self.xid, reason)

@@ -1,4 +1,4 @@
-"""Registries by where they are and what they speak, and the link between two of them."""
+"""Open registries by URL and dialect, and link two of them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from signalbook.uris import without_user
 from signalbook.values import JSON, JSONObject
 
 HEADER: Final = "Replicated-From"
-"""Which registry the content of a request comes from: a target may refuse such requests (D-12)."""
+"""The header with the URL of the registry from which a request copies. A target may refuse such requests (D-12)."""
 _NOT_LET_IN: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 CopyTarget = RemoteRegistry | LocalRegistry | CncfApi
-"""What can be copied to."""
+"""A registry that can be the target of copies."""
 
 
 class LinkError(SignalbookError):
-    """Two registries that cannot be linked."""
+    """The error for two registries that cannot be linked, or for a URL without a known registry."""
 
 
 _DRAFTS: Final[Mapping[RegistryDialect, Callable[[Requests], CncfApi]]] = {
@@ -65,7 +65,7 @@ def open_target(
 def open_source(
     url: str, *, timeout: float, dialect: RegistryDialect | None = None, token: str | None = ""
 ) -> Iterator[ReadableRegistry]:
-    """The same as a source."""
+    """Open the registry at ``url`` as a source. The parameters and errors are those of ``open_target``."""
     with open_target(url, timeout=timeout, dialect=dialect, token=token) as registry:
         yield registry if isinstance(registry, RemoteRegistry) else CncfSource(registry)
 
@@ -80,8 +80,9 @@ def copying(source: ReadableRegistry, target: CopyTarget, link: Link, report: Co
 def identity(source: ReadableRegistry, reached: str, authorities: Sequence[str]) -> str:
     """Return the URL by which a source is known: the one it states, if trusted, else the one it was reached at.
 
-    Copies belong to their source; a source that claimed to be another could delete that one's copies. A stated URL is
-    trusted if it equals the reached one, or if the operator trusts the source for that authority.
+    Copies belong to their source, so a source that claimed to be another one could delete copies of that one. A stated
+    URL is trusted if ``reached`` is empty, because this process runs the source, or if the operator trusts the source
+    for an authority that contains the URL.
     """
     claimed = source.url
     if not claimed:
@@ -94,9 +95,9 @@ def identity(source: ReadableRegistry, reached: str, authorities: Sequence[str])
 def link(
     source: ReadableRegistry, target: CopyTarget, scope: Scope, *, reached: str = "", authorities: Sequence[str] = ()
 ) -> Link:
-    """The link between two registries; ``reached`` is the URL of the source, ``""`` if this process runs it.
+    """Return the link between two registries. ``reached`` is the URL of the source, or ``""`` if this process runs it.
 
-    Raises ``LinkError`` if they are one and the same.
+    Raises ``LinkError`` if both are the same registry.
     """
     source_url = identity(source, reached, authorities)
     if target.url and source_url == target.url:
@@ -105,7 +106,7 @@ def link(
         source=source_url,
         target=target.url,
         scope=scope,
-        # Its APIs go with the URL that it is known by, not with the one it gives itself.
+        # Use the URL by which the source is known as the base of its APIs, not the one it states.
         bases={kind: source_url + base.removeprefix(source.url) for kind, base in source.bases().items()},
         authorities=tuple(authorities),
         partial=source.partial,
@@ -113,7 +114,7 @@ def link(
 
 
 def _detect_dialect(url: str, timeout: float, token: str | None) -> RegistryDialect:
-    """Return the dialect of what is at ``url``: each has something that no other has."""
+    """Return the dialect of the registry at ``url``, by a path that no other dialect has. Raises ``LinkError``."""
     refused: list[Refused] = []
 
     def offered(path: str) -> JSON:
@@ -133,7 +134,7 @@ def _detect_dialect(url: str, timeout: float, token: str | None) -> RegistryDial
             return RegistryDialect.SCHEMAREGISTRY
         if isinstance(offered("messagecatalog"), list):
             return RegistryDialect.MESSAGECATALOG_0_1 if requests.features() else RegistryDialect.MESSAGECATALOG
-    # Others may refuse what they do not know, so that it counts only where nothing was found.
+    # A registry may refuse unknown paths, so a refusal counts only if no dialect was found.
     if refused:
         raise LinkError(f"{without_user(url)} does not let us in: {refused[0]}")
     raise LinkError(
@@ -142,7 +143,7 @@ def _detect_dialect(url: str, timeout: float, token: str | None) -> RegistryDial
 
 
 def extend_model(model: JSONObject, by: JSONObject) -> JSONObject | None:
-    """The model source ``model`` with the types of Groups and Resources of ``by`` that it lacks, None if none."""
+    """Return the model source ``model`` with the types of ``by`` that it lacks, or None if it lacks none."""
     ours: JSONObject = model.get("groups") or {}
     theirs: JSONObject = by.get("groups") or {}
     groups = {**theirs, **ours}

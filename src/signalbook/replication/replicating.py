@@ -19,7 +19,7 @@ from signalbook.storage.store import KeyValueStore
 from signalbook.values import JSON, JSONError, JSONObject, dump_json, fingerprint, format_timestamp, now, parse_json
 
 FOLDER: Final = "replications"
-"""What the keys of all that replication stores begin with."""
+"""The prefix of all keys under which replication stores something."""
 
 
 class StateError(SignalbookError):
@@ -78,7 +78,7 @@ class StateFile:
 
 
 class StateInDatabase:
-    """A state beside the registry that this process has open; ``name`` distinguishes it from others."""
+    """A store that keeps the state in the registry's database. ``name`` distinguishes it from other states there."""
 
     def __init__(self, engine: Engine, name: str) -> None:
         self._engine = engine
@@ -106,9 +106,9 @@ _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
 Failed = Callable[[SignalbookError | None], None]
 RIGHTS_SECONDS: Final = 60.0
-"""Between two looks whether other rights hold at the source."""
+"""Seconds between two checks whether the rights at the source have changed."""
 _LISTEN: Final = 2.0
-"""Seconds after which a listener looks whether it is to stop."""
+"""Seconds after which a waiting thread checks whether it should stop."""
 
 
 class Repeatable(Protocol):
@@ -126,11 +126,11 @@ class Copying(Repeatable, Protocol):
 
 
 class Replication:
-    """A link at work. ``state`` keeps the position up to which the target has all changes of the source.
+    """The replication over a link. ``state`` stores the position up to which the target has all changes of the source.
 
-    ``copying`` begins a round from the source to the target of the link. A change counts as done only when the target
-    has it; repeating it changes nothing. ``made`` returns when the target was made, for a state that is stored
-    elsewhere.
+    ``copying`` begins a round of copying from the source to the target. The position advances only after the target has
+    the changes. Copying a change twice has no effect. ``made`` returns the time when the target was created, for a
+    state that is stored outside the target.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Replication:
         """
         position = self.position
         if position is None or self._has_other_rights():
-            # Changes made while everything is read come behind this position, and rights are looked at again.
+            # Changes made while everything is read come after this position, and rights are checked again later.
             rights, position = self._source.rights(), self._source.position()
             mark = self._source.mark(position)
             self.everything()
@@ -242,10 +242,10 @@ class Replication:
 
 
 def keep_up(replication: Replication, stop: threading.Event, failed: Failed) -> None:
-    """Copy every change of the source until ``stop``; what fails is tried again, after a pause that grows.
+    """Copy every change of the source until ``stop`` is set. After an error, try again after a growing pause.
 
-    ``failed`` hears of each error, and None when all is well again. Raises ``NoHistory`` if the source has no change
-    feed.
+    ``failed`` is called with each error, and with None when all changes were copied. Raises ``NoHistory`` if the source
+    has no change feed.
     """
     pause, begun = _FIRST_PAUSE, False
     while not stop.is_set():
@@ -257,11 +257,11 @@ def keep_up(replication: Replication, stop: threading.Event, failed: Failed) -> 
                 failed(None)
                 replication.listen()
             pause = _FIRST_PAUSE
-        # Waiting does not help: there will be no feed later either.
+        # Trying again does not help, because the source has no feed at all.
         except NoHistory:
             raise
         except SignalbookError as error:
-            # What answers next may be a source that was set up anew: its history is checked again.
+            # The source may have been set up again before it answers next, so check its history again.
             begun = False
             failed(error)
             stop.wait(pause)
@@ -269,7 +269,7 @@ def keep_up(replication: Replication, stop: threading.Event, failed: Failed) -> 
 
 
 def repeat(replication: Repeatable, pause: Callable[[], None], stop: threading.Event, failed: Failed) -> None:
-    """Compare everything again after each ``pause`` until ``stop``; ``failed`` as in ``keep_up``."""
+    """Compare everything again after each ``pause`` until ``stop`` is set. ``failed`` is called as in ``keep_up``."""
     while not stop.is_set():
         try:
             replication.everything()

@@ -1,4 +1,4 @@
-"""What a round of copying did: how many of what, and everything that was not copied with the reason."""
+"""Report what a round of copying did: counts by outcome and kind, and entities that were not copied with the reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from signalbook.values import JSONObject
 from signalbook.xid import Kind, Xid
 
 _MAX_LISTED: Final = 1000
-"""So many entities are named; beyond that they are only counted."""
+"""The maximum number of entities in each list. Further entities are only counted."""
 
 
 class CopyOutcome(StrEnum):
@@ -26,7 +26,10 @@ class CopyOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SubjectVersion:
-    """A version of a subject, as registries that speak Confluent's API name it; None is what is set for the subject."""
+    """A version of a subject in a registry with Confluent's API.
+
+    A version of None means the settings of the subject.
+    """
 
     subject: str
     version: int | None = None
@@ -37,7 +40,7 @@ class SubjectVersion:
 
 
 class SubjectKind(StrEnum):
-    """A kind of entity of such registries, with its words for messages."""
+    """A kind of entity in a registry with Confluent's API. The value is the word for it in messages."""
 
     VERSION = "version"
     CONFIG = "config"
@@ -47,13 +50,13 @@ class SubjectKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotCopied:
-    """An entity that was not copied: where it is at the source, and why it was not."""
+    """An entity that was not copied: its name at the source, and the reason."""
 
     xid: Xid | SubjectVersion
     reason: str
 
     def to_json(self) -> JSONObject:
-        """The form that ``--json`` prints."""
+        """Return the JSON object that ``--json`` prints."""
         if isinstance(self.xid, Xid):
             return {"xid": str(self.xid), "reason": self.reason}
         version: JSONObject = {} if self.xid.version is None else {"version": self.xid.version}
@@ -62,9 +65,10 @@ class NotCopied:
 
 @dataclass(slots=True)
 class CopyReport:
-    """``counts`` by outcome and kind of entity; what was ``skipped`` by rule, and what was ``refused``.
+    """The results of copying: ``counts`` by outcome and kind, and entities that were ``skipped`` or ``refused``.
 
-    ``kinds`` are those there are, in the order in which they are listed.
+    Skipped entities need no copy. Refused entities should have been copied. Both lists are limited; ``passed`` has the
+    full counts. ``kinds`` are the kinds of entities, in the order of the summary.
     """
 
     kinds: type[Kind] | type[SubjectKind] = Kind
@@ -74,22 +78,22 @@ class CopyReport:
     passed: Counter[str] = field(default_factory=Counter)
 
     def begin(self) -> None:
-        """Go over everything again: what was changed stays counted, what stayed as it was will be said anew."""
+        """Start a new round. Changes stay counted; unchanged, skipped and refused entities are counted again."""
         self.counts = Counter({key: count for key, count in self.counts.items() if key[0] is not CopyOutcome.UNCHANGED})
         self.skipped.clear()
         self.refused.clear()
         self.passed.clear()
 
     def count(self, outcome: CopyOutcome, kind: Kind | SubjectKind, number: int = 1) -> None:
-        """``number`` entities of ``kind`` came to this."""
+        """Count an ``outcome`` for ``number`` entities of ``kind``."""
         self.counts[outcome, kind] += number
 
     def skip(self, xid: Xid | SubjectVersion, reason: str) -> None:
-        """There was nothing to do for the source's ``xid``, for this reason."""
+        """Report that the source's ``xid`` needs no copy, with the reason."""
         self._pass("skipped", self.skipped, NotCopied(xid=xid, reason=reason))
 
     def refuse(self, xid: Xid | SubjectVersion, reason: str) -> None:
-        """The source's ``xid`` should be at the target and is not, or not so, for this reason."""
+        """Report that the source's ``xid`` could not be copied, or not as it is, with the reason."""
         self._pass("refused", self.refused, NotCopied(xid=xid, reason=reason))
 
     def _pass(self, name: str, into: list[NotCopied], entity: NotCopied) -> None:
@@ -126,7 +130,7 @@ class CopyReport:
         }
 
     def to_json(self) -> JSONObject:
-        """The form that ``--json`` prints."""
+        """Return the JSON object that ``--json`` prints."""
         return {
             **self.summary(),
             "skipped": [entity.to_json() for entity in self.skipped],

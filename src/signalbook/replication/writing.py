@@ -1,4 +1,4 @@
-"""Writing copies: many in one request, and when the target refuses one, all others all the same."""
+"""Write copies, many in one request. If the target rejects some, the others are still written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CLOSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.METH
 
 
 class Closed(SignalbookError):
-    """A registry that takes no copies at all (D-12)."""
+    """The error for a target that accepts no copies at all (D-12)."""
 
 
 def reason_of(error: Refusal) -> str:
@@ -45,12 +45,12 @@ class Part:
 
     @property
     def versions(self) -> JSONObject:
-        """The Versions in it."""
+        """The Versions in this part, by id."""
         versions: JSONObject = self.body.get("versions") or {}
         return versions
 
     def apart(self) -> Iterable[Part]:
-        """Return each of its Versions separately, ancestors first as far as their times show, and then the rest."""
+        """Yield each Version of this part separately, the oldest first, and then the other attributes."""
         versions = sorted(self.versions.items(), key=lambda item: (str(item[1].get("createdat", "")), item[0]))
         for name, body in versions:
             source = self.source / "versions" / name
@@ -67,7 +67,7 @@ class Part:
 
 
 class CopyWriter:
-    """Collects writes to ``target`` until they make a good request; ``report`` tells what became of them."""
+    """Collects writes to ``target`` until they fill a request. The results go into ``report``."""
 
     def __init__(self, target: Registry, report: CopyReport) -> None:
         self._target = target
@@ -78,7 +78,7 @@ class CopyWriter:
         self._bytes = 0
 
     def add(self, part: Part) -> None:
-        """Write ``part``, soon."""
+        """Add a part to the next request, which is sent when it is large enough."""
         self._parts.append(part)
         self._versions += max(1, len(part.versions))
         self._bytes += sum(map(_measure, part.versions.values()))
@@ -86,13 +86,16 @@ class CopyWriter:
             self.flush()
 
     def delete(self, xids: Sequence[tuple[Xid, Xid]]) -> None:
-        """Delete entities of the target, soon, each with what the source called it."""
+        """Delete entities of the target with the next request.
+
+        Each pair has the xid at the target and at the source.
+        """
         self._gone += xids
         if len(self._gone) >= _MAX_VERSIONS:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was collected, and delete what is to be deleted."""
+        """Send all collected writes and deletions."""
         parts, self._parts, self._versions, self._bytes = self._parts, [], 0, 0
         gone, self._gone = self._gone, []
         if parts:
@@ -109,7 +112,7 @@ class CopyWriter:
             if len(pairs) == 1:
                 self._report.refuse(pairs[0][1], f"cannot be deleted: {reason}")
                 return
-            # Which of them is refused shows only one by one.
+            # Delete one by one, to find out which of them is rejected.
             for pair in pairs:
                 self._delete(collection, [pair])
             return
@@ -122,7 +125,7 @@ class CopyWriter:
         except Refusal as error:
             reason = reason_of(error)
             if len(parts) > 1:
-                # Halving finds the one that is refused in few requests.
+                # Halving finds the rejected part in few requests.
                 middle = len(parts) // 2
                 self._send(parts[:middle])
                 self._send(parts[middle:])
@@ -142,7 +145,10 @@ class CopyWriter:
 
 
 def _request(parts: Sequence[Part]) -> tuple[Xid, JSONObject]:
-    """The one PATCH that all parts make, as near to them as can be: what it names on the way counts as touched."""
+    """Return the target and body of one PATCH with all parts.
+
+    The target is as close to the parts as possible, because all entities on the way to them count as changed.
+    """
     collections = {part.xid.parent for part in parts}
     top = collections.pop() if len(collections) == 1 else ROOT
     tree: JSONObject = {}
@@ -155,7 +161,7 @@ def _request(parts: Sequence[Part]) -> tuple[Xid, JSONObject]:
 
 
 def _merge(place: JSONObject, body: JSONObject) -> None:
-    """Put ``body`` in: a Resource may come in several parts."""
+    """Add ``body`` to the members in ``place``. A Resource may come in several parts."""
     versions = {**place.get("versions", {}), **body.get("versions", {})}
     place.update(body)
     if versions:
@@ -163,7 +169,7 @@ def _merge(place: JSONObject, body: JSONObject) -> None:
 
 
 def _measure(version: JSONObject) -> int:
-    # 200 for names, and values that are no text.
+    # Add 200 for names and for values that are not strings.
     return sum(len(value) for value in version.values() if isinstance(value, str)) + 200
 
 

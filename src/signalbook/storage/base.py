@@ -14,8 +14,8 @@ from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
 
 Part: TypeAlias = Literal["own", "shown", "default"]
-"""Which row of a step is meant: the entity's own row, the row of the Resource whose meta and Versions it shows (its
-cross reference's target), or the row of its default Version."""
+"""Which row of a step is meant: the entity's own row, the row of the Resource whose meta and Versions it shows (the
+target of its cross reference, else itself), or the row of the default Version of that Resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +254,7 @@ class Reader(Protocol):
         ``after``."""
 
     def holders(self, parent: int, document: str, limit: int) -> list[Row]:
-        """Return up to ``limit`` Versions below ``parent`` whose document has this digest, those stored first."""
+        """Return up to ``limit`` Versions below ``parent`` whose document has this digest, the oldest first."""
 
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
         """Return the exact bytes of the stored documents among ``digests``, by digest."""

@@ -187,7 +187,7 @@ class ConfluentReader:
         return {scope: load_json(value) for scope, value in records}
 
     def following(self, kind: SettingKind, scopes: Collection[str]) -> list[JSONObject]:
-        """Return, for each of ``scopes``, the first stored setting after it. One query reads all."""
+        """Return the first stored setting after each of ``scopes``, without duplicates. One query reads all."""
         parameters = {"kind": kind, "scopes": self._transaction.array(list(scopes))}
         return [load_json(value) for (value,) in self._transaction.rows(self._sql.following, parameters)]
 

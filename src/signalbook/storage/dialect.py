@@ -46,7 +46,7 @@ class DriverConnection(Protocol):
 
 
 class Dialect(Protocol):
-    """A kind of database at one place: the base class of each dialect."""
+    """A database of one kind at one address: the base class of all dialects."""
 
     begin_read: ClassVar[str]
     """SQL that opens a read transaction, which sees the store at one instant."""

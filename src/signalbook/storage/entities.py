@@ -280,7 +280,7 @@ class EntityReader:
     def get_many(self, xids: Collection[Xid]) -> dict[Xid, Row]:
         """Return the entities that exist among ``xids``, by xid."""
         texts = findable(map(str, xids))
-        if len(texts) == 1:  # the more common by far, and a list costs as much as the row
+        if len(texts) == 1:  # by far the more common case, in which a list would cost as much as the row
             records = self._transaction.rows(self._sql.get, {"xid": texts[0]})
         else:
             array = self._transaction.array

@@ -97,7 +97,7 @@ def find_damage(url: str, *, timeout: float) -> Iterator[str]:
             for check in (_find_missing_tables, _find_unreadable, _find_lost_references, _find_changed_documents):
                 damage = list(_run(check, dialect, connection))
                 yield from damage
-                if damage:  # what builds on it would only say the same again
+                if damage:  # later checks would report the same damage again
                     return
     except dialect.errors as error:
         raise dialect.explain(error) from None

@@ -106,9 +106,11 @@ class OutboxWriter(OutboxReader):
         self._writing.pending.changes += [{**record, "change": dump_text(change)} for change in changes]
 
     def prune(self, position: int) -> None:
-        """Remove the changes up to ``position``, except the last change: its position identifies the
-        registry's state."""
-        if position > self.pruned():  # others may have come further
+        """Remove the changes up to ``position``, which must be before the last change.
+
+        The caller keeps the last change, because its position is part of ``Store.generation``.
+        """
+        if position > self.pruned():  # another process may have pruned more
             self._writing.run(self._sql.prune, {"position": position})
             self._writing.run(self._sql.put_counter, {"name": _PRUNED, "value": position})
 

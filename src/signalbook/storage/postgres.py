@@ -46,8 +46,8 @@ _CONNECT_SECONDS: Final = 10
 _SESSION: Final = "; ".join(f"SET tcp_{name.removeprefix('tcp_')} = {value}" for name, value in KEEPALIVE.items())
 # A writer needs no snapshot: the lock excludes other writers, and each statement sees the latest commit. In a snapshot
 # transaction, the snapshot would be from before the wait for the lock. A write concerns few rows and finds them by
-# index. The planner knows that only once the table has been analyzed, and assumes a hundred rows for any array. A plan
-# that it keeps is for the table as it was then, perhaps empty.
+# index. The planner knows that only once the table has been analyzed, and assumes a hundred rows for any array. A
+# cached plan would suit the table as it was when the plan was made, perhaps empty.
 _BEGIN_WRITE: Final = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = {idle}; "
     "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; "
@@ -65,7 +65,7 @@ _WHILE_CONNECTING: Final = {
     "too many": "53300",
     "remaining connection slots": "53300",
 }
-"""SQLSTATEs by the beginning of the server's message. A message in another language counts as a lasting error."""
+"""SQLSTATEs by a phrase in the server's message. A message in another language counts as a lasting error."""
 _FULL: Final = "53100"
 _REMEDIES: Final = {
     "08": "the server cannot be reached; check that it runs and that host and port are right",
@@ -84,7 +84,7 @@ _REMEDIES: Final = {
 class Postgres(Dialect):
     """A PostgreSQL database. ``timeout`` and ``idle`` are in seconds, as for ``open_store``.
 
-    The URL may carry libpq's parameters behind its ``?``.
+    The URL may contain libpq's parameters after its ``?``.
     """
 
     begin_read: ClassVar = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -198,7 +198,7 @@ class Postgres(Dialect):
         yield from ()
 
     def lost(self, error: Exception) -> bool:
-        """Return True if the server closed the connection, without a response or because it is shutting down."""
+        """Return True if the connection broke, or if the server ended it: by a shutdown, or because it was idle."""
         state = getattr(error, "sqlstate", None)
         return isinstance(error, psycopg.OperationalError) and (
             state is None or state.startswith(("08", "57P", _IDLED))
@@ -260,7 +260,7 @@ def _select_rows(table: Table, names: Collection[str]) -> list[ColumnElement[Any
 
 
 def _find_sqlstate(error: Exception, detail: str) -> str:
-    """Return the SQLSTATE class of an error without SQLSTATE: libpq reports none while it connects."""
+    """Return the SQLSTATE, or its class, of an error without SQLSTATE: libpq reports none while it connects."""
     if not isinstance(error, psycopg.OperationalError):
         return _BAD_PARAMETER
     if "FATAL:" not in detail:

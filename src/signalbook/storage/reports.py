@@ -21,8 +21,8 @@ _LAST_NUMBER: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportingPipeline:
-    """A pipeline that reports its batches: the number of its ``newest`` report, its ``time`` of arrival, and its
-    summary ``gist``."""
+    """A pipeline that reports its batches. ``newest`` is the number of its newest report, ``time`` the time at which
+    this report arrived, and ``gist`` a summary of it."""
 
     name: str
     newest: int

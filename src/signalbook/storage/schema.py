@@ -45,7 +45,7 @@ ENTITIES: Final = Table(
     Column("parent", BigInteger, nullable=False),
     Column("xid", _BY_CODE_POINT, nullable=False, unique=True),
     Column("type", _BY_CODE_POINT, nullable=False),
-    # The id in lower case: ids are unique among siblings whatever their case (core R25), and sorted by this.
+    # The id in lower case: ids are unique among siblings, ignoring case (core R25), and sorted by this column.
     Column("folded", _BY_CODE_POINT, nullable=False),
     Column("epoch", BigInteger, nullable=False),
     Column("createdat", BigInteger, nullable=False),
@@ -262,7 +262,6 @@ SESSIONS: Final = Table(
 
 # The last storage key that was assigned, and other numbers. They are rows, not sequences, so that a rolled back write
 # leaves no trace.
-# trace.
 COUNTERS: Final = Table(
     "counters",
     TABLES,

@@ -61,7 +61,10 @@ class SessionReader:
         return _parse_session(records[0]) if records else None
 
     def of(self, subject: str, issuer: str) -> list[str]:
-        """Return the ids of the sessions of ``subject``, named by ``issuer``, in the order in which they began."""
+        """Return the ids of the sessions that ``subject`` began through ``issuer``, the oldest first.
+
+        An empty ``issuer`` means sessions that were begun with an API token.
+        """
         records = self._transaction.rows(self._sql.of_subject, {"subject": subject})
         return [str(session_id) for session_id, of in records if of == issuer]
 

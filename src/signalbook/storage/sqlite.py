@@ -109,7 +109,7 @@ class SQLite(Dialect):
     def _make(self) -> None:
         """Create the file, readable by its owner only, if it is missing. SQLite gives its WAL and index the
         same mode."""
-        with suppress(OSError):  # it is there, or SQLite says what is wrong
+        with suppress(OSError):  # the file exists, or SQLite reports the problem
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
     def _prepare(self, connection: sqlite3.Connection) -> None:

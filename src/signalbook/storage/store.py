@@ -59,8 +59,10 @@ def ensure_current(dialect: Dialect, migrated: Migrated | None = None) -> None:
 
 
 def schema_revision(dialect: Dialect) -> str | None:
-    """Return the revision of the database without loading Alembic, or None if the revision cannot be read for any
-    reason."""
+    """Return the schema revision of the database without loading Alembic, or None if it cannot be read.
+
+    Raises the driver's errors and ``StorageError`` if no connection can be made.
+    """
     connection = dialect.connect()
     try:
         return str(connection.execute("SELECT version_num FROM alembic_version").fetchall()[0][0])
@@ -336,8 +338,8 @@ class Store:
         """Return a value that changes whenever any process commits a change of the registry. While the value stays
         equal, data that was read from the registry after this call is still current.
 
-        Creating or revoking a token changes the value, too. Key-value settings, reports, subscriptions and the audit
-        log do not change it.
+        Creating or revoking a token and ending a session change the value, too. Key-value settings, reports,
+        subscriptions and the audit log do not change it.
         """
         self._check_open()
         self._await_database()
@@ -511,7 +513,7 @@ def open_store(url: str, *, timeout: float = 60.0, idle: float = IDLE, migrated:
 
 
 def is_throw_away(url: str) -> bool:
-    """Return True if ``url`` is a private store that vanishes when it is closed."""
+    """Return True if ``url`` names a temporary store, which is deleted when it is closed."""
     return url.partition("?")[0] in ("sqlite://", "sqlite:///", "sqlite:///:memory:")
 
 

@@ -231,7 +231,7 @@ class EntityWriter(EntityReader):
         """Replace the stored rows that have the keys of ``rows``; ``key``, ``parent`` and ``xid`` of a row never
         change.
 
-        Raises ``StorageError`` if one of the rows is not stored.
+        If one of the rows is not stored, ``StorageError`` is raised when the pending rows are written.
         """
         documents = {row.document for row in rows if row.document}
         part = self._writing.pending

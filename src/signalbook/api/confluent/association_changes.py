@@ -70,7 +70,7 @@ class Undone(SignalbookError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
-    """The step for one association. ``existing`` is the stored one, or None."""
+    """The change of one association. ``existing`` is the stored association, or None."""
 
     wanted: Wanted
     existing: Association | None
@@ -142,8 +142,10 @@ def _mutate(session: Session, request: ConfluentRequest, body: Mapping[str, JSON
 
 
 def delete(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
-    """Remove the associations of a resource that the query selects; with ``cascadeLifecycle`` also subjects owned by
-    it."""
+    """Remove the associations of a resource that the query selects.
+
+    With ``cascadeLifecycle``, delete the subjects of its STRONG associations permanently, too.
+    """
     associations = _choose_associations(subjects, request)
     if not associations:
         raise association_not_found(request.names[0])
@@ -252,8 +254,11 @@ def _check_existing(subjects: Subjects, request: ConfluentRequest, change: Wante
 
 
 def _check_subject(session: Session, subjects: Subjects, step: _Step, several: Sequence[Wanted]) -> None:
-    """Raise ``ConfluentError`` if the subject belongs to other associations, has no versions, or is referred to by
-    others."""
+    """Raise ``ConfluentError`` if the subject of an association has no versions, or is not free for the association.
+
+    A STRONG association has to be the only one of its subject, and no schema may refer to the subject. Another
+    association only requires that the subject has no STRONG association.
+    """
     change, subject = step.wanted, subjects.parse(step.wanted.subject, ".")
     if change.schema is not None and subjects.mode(subject) == "IMPORT":
         raise invalid_association("schema", f"cannot be provided while subject '{subject}' is in IMPORT mode")

@@ -45,7 +45,7 @@ from signalbook.formats.protobuf.compiler import UNDEFINED
 from signalbook.values import JSON, JSONObject, digest
 
 _LATEST: Final = -1
-"""The version of a request that asks for the latest version."""
+"""The version number by which a request names the latest version."""
 _NEW: Final = "0"
 """The version number in metadata that requests a new version."""
 _SCHEMA: Final = frozenset(
@@ -68,13 +68,17 @@ class RegistrationCandidate:
     """None without references, because formats cache their results for documents that need no other document."""
     imported: bool = False
     stated_version: str | None = None
-    """The version number that the metadata request."""
+    """The version number in the metadata of the request; ``"0"`` requests a new version, None states no version."""
     accepted_rules: frozenset[str] = frozenset()
     """The rules whose findings do not make the schema invalid."""
 
     @property
     def is_registered(self) -> bool:
-        """Return True if the subject already has the schema in the form that the request needs."""
+        """True if the subject already has the schema, so that no version has to be added.
+
+        If the request states a version number, a version is added even so. An imported schema also needs the version
+        number and the id that the request states.
+        """
         if self.known is None:
             return False
         if not self.imported:
@@ -98,9 +102,10 @@ def build_candidate(
 ) -> RegistrationCandidate:
     """Return the schema in a request for a subject, with the version that already has it, if any.
 
-    That version is the latest version if the two differ only in the version number of their metadata. With
-    ``first_exact``, a version without such a number is preferred. ``ruleset`` replaces the rules of the request, and is
-    not checked. Raises ``ConfluentError``: 42201, 42208 and the errors of the subject's settings.
+    A version that has, in addition, the version number in the metadata of the latest version is preferred; with
+    ``first_exact``, a version with exactly the metadata of the request. With ``deleted``, soft-deleted versions are
+    included. ``ruleset`` replaces the rules of the request, and is not checked. Raises ``ConfluentError``: 42201 and
+    42208.
     """
     if subjects.new_schema(subject) is None:
         raise invalid_subject(subject)
@@ -158,7 +163,10 @@ def build_candidate(
 
 
 def _list_accepted_rules(config: JSONObject, *, imported: bool) -> frozenset[str]:
-    """Return the rules whose findings do not reject a schema: those in a config, or all if it is imported."""
+    """Return the rules whose findings do not make a schema invalid: those that ``config`` turns off.
+
+    For an imported schema, all rules that a config can turn off are accepted.
+    """
     accepted: frozenset[str] = frozenset()
     if imported or config.get("validateNewSchemas") is False:
         accepted |= READABLE_FAULTS
@@ -182,8 +190,11 @@ def _has_same_rules(body: SchemaBody, last: JSONObject) -> bool:
 def _find_known(
     subjects: Subjects, new: RegistrationCandidate, last: JSONObject, *, deleted: bool, first_exact: bool
 ) -> SchemaVersion | None:
-    """Return the version of the subject with exactly this schema, ignoring the version number in its
-    metadata, or None."""
+    """Return the version of the subject that has exactly the schema ``new``, or None.
+
+    A version number in the metadata of the stored version is ignored. If ``new`` states a version number, only the
+    version with this number is returned. ``last`` are the attributes of the latest version.
+    """
     document, subject = new.body.document, new.subject
     if new.stated_version is not None:
         versions = subjects.all(subject) if deleted else subjects.live(subject)

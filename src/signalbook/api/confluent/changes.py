@@ -1,6 +1,6 @@
-"""What this API writes beside the registry: config, modes, associations, and versions that are softly deleted.
+"""Write the data that only this API uses: configs, modes, associations and soft-deleted versions.
 
-Every such write goes through ``SubjectWriter``, which has it audited and held to the quotas of its Group.
+All such writes go through ``SubjectWriter``, which audits them and checks the quotas of their Group.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ class SubjectWriter:
         self._stored = session.transaction.confluent
 
     def set(self, kind: Literal["config", "mode"], place: Subject, value: JSONObject | None) -> JSONObject | None:
-        """Set something for a subject, a context or the registry, or remove it (None). Return what was set before.
+        """Store the config or the mode of a subject, a context or the registry; None removes it. Return the former
+        value.
 
-        Raises 42208 for a subject that cannot be made, ``bad_request`` for a value that is too large, and
+        Raises 42208 for a subject with an invalid name, ``bad_request`` for a value that is too large, and
         ``QuotaExceeded``.
         """
         scope = scope_of(place)
@@ -62,7 +63,7 @@ class SubjectWriter:
         return before
 
     def store_association(self, association: Association, *, is_new: bool) -> None:
-        """Store an association. Raises ``QuotaExceeded`` for a new one."""
+        """Store an association. Raises ``QuotaExceeded`` for a new association."""
         value = association.to_json()
         self._stored.put_settings(ASSOCIATION, dict.fromkeys(association.scopes(), value))
         subject = self._subjects.parse(association.subject, DEFAULT_CONTEXT)
@@ -95,13 +96,14 @@ class SubjectWriter:
         )
 
     def delete_permanently(self, versions: Sequence[SchemaVersion]) -> None:
-        """Delete versions permanently that are softly deleted, and with the last one of a subject its settings.
+        """Delete soft-deleted versions permanently. With the last version of a subject, remove its config and mode.
 
-        Raises ``Forbidden``, and 42206 if others refer to one, softly deleted ones too: these could not be read again.
+        Raises ``Forbidden``, and 42206 if other versions refer to one of these versions, because they could not be read
+        any more. Soft-deleted versions count, too.
         """
         check_unreferred(self._subjects, self._session.view, versions, deleted=True)
         for version in versions:
-            # Also checked here: a batch can delete what it has made itself.
+            # Also checked here, because a batch can delete versions that it has made itself.
             subject_right(self._subjects, version.subject, Action.DELETE).require(self._session.access)
             self.forget_soft_deleted(version.schema, version.version)
             forget(self._session, version)
@@ -116,9 +118,9 @@ class SubjectWriter:
         self._stored.drop_soft_deleted(schema.group_id.lower(), schema.id, [version])
 
     def claim_id(self, schema: Xid, content: str, id: int) -> None:
-        """Give the content of a version that is about to be registered this id. Raises ``IdTaken``.
+        """Assign ``id`` to the content of a version that is about to be registered. Raises ``IdTaken``.
 
-        Another content may have had the id, if all versions with it are deleted permanently.
+        An id that another content had can be assigned if no version has it any more, not even a soft-deleted one.
         """
         group, entities = schema.group_id.lower(), self._session.transaction.entities
         is_free = self._stored.content(group, id) not in (None, content) and not (

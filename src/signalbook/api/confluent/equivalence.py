@@ -26,7 +26,7 @@ from signalbook.values import JSON, JSONObject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentSchema:
-    """A schema as a client sends it, with the ``attributes`` of the Version that it would be."""
+    """A schema as a client sends it, with the ``attributes`` of the Version that it would become."""
 
     text: str
     type: str
@@ -43,9 +43,10 @@ class SentSchema:
 def find_equivalent(
     subjects: Subjects, subject: Subject, sent: SentSchema, *, deleted: bool = False
 ) -> SchemaVersion | None:
-    """Return the newest version of a subject with a schema in another form, also a softly deleted one if ``deleted``.
+    """Return the newest version of a subject that has the same schema in another form, or None.
 
-    Its metadata and rules are the same, but for the number of the version. Return None if there is none.
+    Its metadata and rules have to be equal, except for the version number in the metadata. With ``deleted``,
+    soft-deleted versions are included.
     """
     is_whole = sent.type == "AVRO" and not sent.references
     if not (sent.normalize or is_whole or sent.type == "PROTOBUF"):
@@ -87,13 +88,13 @@ def _is_equal(subjects: Subjects, sent: SentSchema, version: SchemaVersion) -> b
                 return _normalize_text(text, "AVRO") == _normalize_text(sent.text, "AVRO")
         return _normalize_text(version.text, sent.type) == _normalize_text(sent.text, sent.type)
     except (SchemaError, ConfluentError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False  # what cannot be read equals nothing
+        return False  # an unreadable schema equals no other
 
 
 def _is_equal_protobuf(sent: SentSchema, version: SchemaVersion) -> bool:
     if split_tokens(version.text) == split_tokens(sent.text):
         return True
-    # To compile a document takes so long that only those with the same numbers are compiled.
+    # Compiling a document takes long, so only documents with the same numbers are compiled.
     if not sent.normalize or list_numbers(version.text) != list_numbers(sent.text):
         return False
     return split_tokens(normalize_document(version.text, sent.resolve)) == split_tokens(sent.text)

@@ -34,7 +34,11 @@ T = TypeVar("T", SchemaVersion, Row)
 
 
 def list_subjects(view: View, request: ConfluentRequest) -> Response:
-    """Return the subjects whose names begin with the requested prefix, in all contexts unless it names one."""
+    """Return the subjects whose names begin with the requested prefix, in the context of the prefix or of the path.
+
+    All contexts are listed if the prefix begins with ``ALL_CONTEXTS``, or if the request has neither prefix nor
+    context.
+    """
     subjects = subjects_of(view, request)
     default = ALL_CONTEXTS if request.path.context is None else ""
     contexts, beginning = _read_prefix(subjects, request, default)
@@ -46,7 +50,7 @@ def list_subjects(view: View, request: ConfluentRequest) -> Response:
     for context in contexts:
         some = [str(subject) for subject in subjects.names(context, offset=first, limit=last - first)]
         names += some
-        # What is passed over is counted where nothing is left of it alone.
+        # If the page begins after all subjects of this context, count them to know how many were skipped.
         passed = first + len(some) if some or not first else subjects.count(context)
         first, last = max(first - passed, 0), last - passed
         if last <= 0:

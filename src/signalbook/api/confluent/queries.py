@@ -54,9 +54,9 @@ def subject_of(subjects: Subjects, request: ConfluentRequest) -> Subject:
 
 
 def require_subject(subjects: Subjects, request: ConfluentRequest) -> Subject:
-    """Return the subject as ``subject_of``, for reads. Raises 40401, with the name in the path, for a dangling alias.
+    """Return the subject as ``subject_of``. Raises 40401, with the name in the path, for an alias that leads nowhere.
 
-    An alias of a subject that the caller cannot read is dangling, too, and the error does not name that subject.
+    An alias of a subject that the caller cannot read is treated alike, and the error does not name that subject.
     """
     requested, subject = requested_subject(subjects, request), subject_of(subjects, request)
     if subject != requested and subjects.schema(subject) is None and not subjects.deleted(subject):
@@ -224,7 +224,8 @@ def _find_by_id(view: View, request: ConfluentRequest) -> SchemaVersion:
 def _with_id(view: View, request: ConfluentRequest) -> list[SchemaVersion]:
     """Return the versions with the id in the path, in the context and of the subject that the query names.
 
-    If the subject is named without a context and does not have the id, the other contexts are searched, too.
+    If the subject is named without a context and does not have the id, the subjects of that name in other contexts are
+    searched. If none of these has the id, either, return the versions that other subjects of the context have.
     """
     subjects = subjects_of(view, request)
     number = request.names[0]

@@ -1,7 +1,8 @@
-"""Which schemas refer to which: kept beside the registry, so that nobody has to look through all schemas.
+"""Store which schemas refer to which, so that finding the referrers of a schema does not read all schemas.
 
-A reference is a row whose name begins with what is referred to. It stays until its version is deleted permanently. One
-whose schema is gone by another API is passed over.
+A reference is a setting without content. Its scope consists of the referred version and the referring version. It is
+stored until the referring version is deleted permanently. A reference of a version that another API has deleted is
+skipped.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ _SETTINGS_PAGE: Final = 1000
 def find_referrer_ids(
     subjects: Subjects, view: View, version: SchemaVersion, *, deleted: bool = False
 ) -> Iterator[int]:
-    """Yield the ids of the schemas of readable subjects that refer to a version, each once.
+    """Yield the ids of the schemas that refer to a version, each once. Only schemas of readable subjects are
+    considered.
 
-    Softly deleted versions count as well if ``deleted`` is set.
+    With ``deleted``, soft-deleted versions are included.
     """
     seen: set[int] = set()
     for referrer in _find_referrers(subjects, view, version, deleted=deleted):

@@ -98,7 +98,7 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
             raise SchemaError(faults)
     except SchemaError as error:
         raise invalid_schema(str(error)) from None
-    if not new.body.references:  # what it refers to may become another text meanwhile
+    if not new.body.references:  # the schemas that it refers to may change before the write
         request.sound.add(new.format)
 
 
@@ -213,7 +213,10 @@ def _check_compatible(subjects: Subjects, new: RegistrationCandidate) -> None:
 
 
 def _choose_version(subjects: Subjects, new: RegistrationCandidate) -> int:
-    """Return the number of a new version. Raises 42201 if the request states another number than the next one."""
+    """Return the number of a new version. Raises 42201 if the request states another number than the next one.
+
+    An imported version gets the number that the request states. Raises 42205 if the subject has this version already.
+    """
     following, stated = subjects.last_number(new.subject) + 1, new.body.version
     if new.imported and stated is not None:
         if subjects.is_taken(new.subject, stated):
@@ -246,7 +249,7 @@ def _store(
         session.execute(command)
     except RegistryError as error:
         raise _as_confluent(error, new.subject) from None
-    if new.body.version is not None:  # else it is a new number
+    if new.body.version is not None:  # otherwise the number is new
         writer.forget_soft_deleted(schema, number)
     stored = subjects.at(xid)
     note(session, stored)
@@ -254,7 +257,7 @@ def _store(
 
 
 def _merge_formats(session: Session, subjects: Subjects, new: RegistrationCandidate) -> None:
-    """Change the Versions of a subject to the default format of the family, if the new Version has that format.
+    """Change all Versions of a subject to the format of the new Version, if this format names a family but no version.
 
     This is done only if it changes the meaning of no document.
     """
@@ -285,7 +288,7 @@ def look_up(view: View, request: ConfluentRequest) -> Response:
     new = build_candidate(subjects, request, subject, deleted=deleted, first_exact=True) if has_versions else None
     version = None if new is None else new.known
     for namesake in subjects.namesakes(subject, deleted=deleted) if version is None else ():
-        with suppress(ConfluentError):  # what it refers to may not be there
+        with suppress(ConfluentError):  # this context may lack a schema that the document refers to
             version = version or build_candidate(subjects, request, namesake, deleted=deleted, first_exact=True).known
     if version is None:
         if new is None:
@@ -386,7 +389,7 @@ def check_writable(subjects: Subjects, subject: Subject) -> None:
 def delete_softly(
     session: Session, subjects: Subjects, writer: SubjectWriter, versions: Sequence[SchemaVersion]
 ) -> None:
-    """Delete versions softly. Raises 42206 if others that are not deleted refer to one."""
+    """Soft-delete versions. Raises 42206 if another version that is not deleted refers to one of them."""
     check_unreferred(subjects, session.view, versions, deleted=False)
     live = [version for version in versions if version.xid is not None]
     writer.keep_deleted(live)
@@ -396,7 +399,8 @@ def delete_softly(
 
 
 def delete_context(session: Session, request: ConfluentRequest, subjects: Subjects) -> Response:
-    """Delete a context without subjects: what is set for it, and its group."""
+    """Delete the config, the mode and the Group of a context without subjects. Those of the default context are
+    kept."""
     context = parse_context(request.names[0], request.settings.confluent_group)
     group = subjects.group(context)
     if group is None or is_global(context):
@@ -404,7 +408,7 @@ def delete_context(session: Session, request: ConfluentRequest, subjects: Subjec
     subjects.check_empty(context)
     writer, place = SubjectWriter(session, subjects, request.settings), Subject(context, "")
     if context != DEFAULT_CONTEXT:
-        # What is set for a context may be there without its group.
+        # A context can have settings although its Group does not exist.
         writer.set("config", place, None)
         writer.set("mode", place, None)
         if session.view.exists(group):

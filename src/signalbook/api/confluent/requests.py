@@ -72,8 +72,8 @@ class ConfluentRequest:
     settings: Settings = field(default_factory=Settings)
     access: Access
     sound: set[str] = field(default_factory=set)
-    """The formats in which the schema was found valid without its references, so that the write need not check it
-    again."""
+    """The formats in which the schema was found valid, so that the write need not check it again. Empty for a schema
+    with references."""
     _schemas: dict[Layout, SchemaBody] = field(default_factory=dict)
 
     @property
@@ -95,7 +95,10 @@ class ConfluentRequest:
         return int(text)
 
     def page(self, limit: int = -1) -> tuple[int, int]:
-        """Return the begin and end of a page from the parameters offset and limit. A limit of 0 or -1 is no limit."""
+        """Return the begin and end of a page, from the parameters ``offset`` and ``limit`` of the query.
+
+        The argument ``limit`` is used if the query has none, or one below 1. If the argument is -1, there is no limit.
+        """
         first, count = max(self.number("offset", 0), 0), self.number("limit", limit)
         count = count if count > 0 else limit
         return first, first + count if count >= 0 else _MOST_ROWS
@@ -116,7 +119,9 @@ class ConfluentRequest:
             return error
 
     def json(self, member_names: frozenset[str]) -> Mapping[str, Any]:
-        """Return the body, an object that may have only the members ``member_names``, unless a header allows others.
+        """Return the body, an object that may have only the members ``member_names``.
+
+        A header, or a path of version 8, allows other members, too.
 
         Raises ``ConfluentError``: 422 for other members, and the errors of ``members``.
         """

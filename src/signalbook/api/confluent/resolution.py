@@ -23,10 +23,11 @@ from signalbook.values import dump_json
 def load_resolver(
     subjects: Subjects, references: Iterable[Reference], context: str, *, deleted: bool = False
 ) -> Resolve:
-    """Return a function that finds the schemas that these references name, and those that these refer to in turn.
+    """Return a function that finds the schemas that ``references`` name, directly or through the references of these
+    schemas.
 
-    Softly deleted schemas are found as well if ``deleted`` is set. Raises 40401 and 40402 for a missing one, and
-    42201 for too many.
+    With ``deleted``, soft-deleted schemas are found, too. Raises 40401 and 40402 for a missing schema, and 42201 for
+    too many schemas.
     """
     documents: dict[str, bytes] = {}
     types: dict[str, bytes] = {}
@@ -51,9 +52,10 @@ def load_resolver(
 def find_referred(
     subjects: Subjects, references: Iterable[tuple[Reference, str]], *, deleted: bool = False
 ) -> list[SchemaVersion]:
-    """Return the versions that references name, each in its context, also softly deleted ones if ``deleted``.
+    """Return the version that each of ``references`` names in its context. Equal pairs are returned once.
 
-    Those to numbers are read all at once. Raises 40401 and 40402.
+    With ``deleted``, soft-deleted versions are included. Versions that are named by number are read together. Raises
+    40401 and 40402.
     """
     requested = {pair: subjects.parse(pair[0].subject, pair[1]) for pair in references}
     schemas = subjects.schemas(dict.fromkeys(requested.values()))
@@ -73,7 +75,7 @@ def find_referred(
 
 
 def inline_types(subjects: Subjects, version: SchemaVersion) -> str:
-    """Return an Avro schema with the types that it refers to in it, each where it is first named."""
+    """Return an Avro schema that contains the types that it refers to, each at its first use."""
     references = load_resolver(
         subjects, read_stored_references(version.attributes), version.subject.context, deleted=True
     )

@@ -1,6 +1,6 @@
-"""The rights that a write needs. ``routes`` names them for each operation.
+"""The rights that writes need. ``routes`` names them for each operation.
 
-A right is about the name of a subject, whether the subject exists or not, so that a refusal says nothing about it.
+A right depends on the name of a subject, not on whether the subject exists. So a refusal does not reveal that.
 """
 
 from __future__ import annotations
@@ -54,9 +54,11 @@ class Right:
 def subject_right(
     subjects: Subjects, subject: Subject, *actions: Action, shown_subject: Subject | None = None
 ) -> Right:
-    """Return the right to do one of ``actions`` to a subject. Errors name ``shown_subject`` if it is an alias.
+    """Return the right to do one of ``actions`` to a subject. Errors name ``shown_subject`` if the subject was named by
+    an alias.
 
-    A name that no subject can have takes the right to read something: the operation then refuses the name.
+    For a name that no subject can have, return the right to read something in the schema groups. The operation then
+    refuses the name.
     """
     xid = name_xid(subject, subjects.default_group)
     places = list_schema_xids(shown_subject or subject, subjects.default_group)

@@ -217,7 +217,8 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         request = await self.prepare(self.request(scope, body), large=large)
         operation = self._find_operation(request)
         write = operation if isinstance(operation, Write) else None
-        # If a commit is running, the write has to wait anyway, so checking there costs less.
+        # If a commit is running, the write has to wait anyway. Then it costs less to check for a known response in the
+        # write itself.
         shared = write is not None and kernel.commits.busy and len(body) <= registration.QUICK
         if write is None or (write.known is not None and not shared):
             response = await self._try_answer(request, operation)
@@ -239,8 +240,8 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         return list_schema_xids(parse_subject(request.names[0], request.context, default), default)
 
     async def _try_answer(self, request: ConfluentRequest, operation: Operation) -> Response | None:
-        """Return the response if no write is needed, else None. Small requests run on the event loop, where a thread
-        costs more."""
+        """Return the response if no write is needed, else None. Small requests run on the event loop, because a thread
+        would cost more than the work."""
         quick = self.kernel.direct and len(request.body) <= registration.QUICK and isinstance(operation, Write)
         if quick and b'"references"' not in request.body:
             return self._read_answer(request, operation)
@@ -369,8 +370,10 @@ def _check_types(scope: Scope) -> None:
 
 @lru_cache(maxsize=64)
 def _choose_media_type(accept: str) -> str | None:
-    """Return the first supported media type in an ``Accept`` header, ``CONTENT_TYPE`` if it accepts any type, else
-    None."""
+    """Return the first type of ``_ACCEPTED`` that an ``Accept`` header lists, or None if it accepts no such type.
+
+    If the header lists none of them but accepts any type, return ``CONTENT_TYPE``.
+    """
     accepted = {part.partition(";")[0].strip() for part in accept.lower().split(",")}
     return next(filter(accepted.__contains__, _ACCEPTED), None if accepted.isdisjoint(_ANY_TYPES) else CONTENT_TYPE)
 

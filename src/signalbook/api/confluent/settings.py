@@ -94,7 +94,7 @@ def show_mode(view: View, request: ConfluentRequest) -> Response:
 
 
 def _has_default(place: Subject) -> bool:
-    """Return True for scopes that have settings even if none are stored: the default context, and all contexts."""
+    """Return True for scopes that have settings even if none are stored: the default context and the registry."""
     return not place.name and (place.context == DEFAULT_CONTEXT or is_global(place.context))
 
 
@@ -133,7 +133,7 @@ def delete_mode(session: Session, request: ConfluentRequest, subjects: Subjects)
 
 
 def _list_scopes(session: Session, kind: SettingKind) -> Iterator[str]:
-    yield from [""] if session.view.confluent.setting(kind, "") else []  # no scope is before it
+    yield from [""] if session.view.confluent.setting(kind, "") else []  # ``settings`` lists only scopes after this one
     after = ""
     while settings := session.view.confluent.settings(kind, after, _SETTINGS_PAGE):
         yield from settings
@@ -159,8 +159,10 @@ def _find_readable_place(
 
 
 def _is_readable(view: View, subjects: Subjects, place: Subject) -> bool:
-    """Return True if the caller can read the settings of ``place``. Those of the registry need the right to read
-    anything."""
+    """Return True if the caller can read the settings of ``place``.
+
+    A caller that can read at least one entity can read the settings of the default context and of the registry.
+    """
     if place.name:
         return subjects.is_readable(place)
     group = subjects.group(place.context)

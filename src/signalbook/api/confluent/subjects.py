@@ -115,8 +115,8 @@ class Subjects:
         return parse_subject(text, context, self.default_group)
 
     def config(self, subject: Subject) -> JSONObject:
-        """Return the configuration in force for a subject, each setting from the nearest layer. It always has the
-        level."""
+        """Return the configuration in force for a subject, each setting from the nearest scope. It always contains a
+        compatibility level."""
         return effective(self._load_settings("config", subject), subject)
 
     def stated(self, subject: Subject) -> JSONObject:
@@ -164,7 +164,7 @@ class Subjects:
             return xid
         places = () if has_control_character(subject.name) else list_schema_xids(subject, self.default_group)
         if places and not self.is_readable(subject):
-            return places[0]  # whether a place is free would say whether the subject exists
+            return places[0]  # a check for a vacant id would reveal whether the subject exists
         row = self.view.reader.get(places[0].parent.owner) if places else None
         for place in places:
             # An id that differs in case only belongs to another subject.
@@ -302,10 +302,10 @@ class Subjects:
     def names(
         self, context: str, beginning: str = "", *, offset: int = 0, limit: int | None = None
     ) -> Iterator[Subject]:
-        """Yield the subjects of a context that have versions, by the ids of their schemas.
+        """Yield the subjects of a context that have versions and whose names start with ``beginning``, by schema id.
 
-        Up to ``limit`` are returned, after ``offset`` others. ``beginning`` preselects by schema ids: subjects whose
-        ids do not show their names are yielded even if their names begin differently.
+        ``offset`` is the number of schemas to skip, ``limit`` the number of schemas to read. Both also count schemas
+        that are left out afterwards, because their ids match ``beginning`` but the names of their subjects do not.
         """
         if self._is_open(context):
             return self._list_names(context, beginning, offset=offset, limit=limit)
@@ -374,7 +374,10 @@ class Subjects:
             after = rows[-1].schema
 
     def last_number(self, subject: Subject) -> int:
-        """Return the highest version number of a subject, or 0. Soft-deleted and hidden versions count, too."""
+        """Return the highest version number of a subject, or 0.
+
+        Soft-deleted versions count, too, and Versions of the schema that are not versions of the subject.
+        """
         schema = self.schema(subject)
         live = None if schema is None else find_latest_number(self.view, schema)
         return max(live or 0, *(version.version for version in self.deleted(subject)), 0)
@@ -385,7 +388,7 @@ class Subjects:
         return schema is not None and self.view.exists(schema / "versions" / str(number))
 
     def check_empty(self, context: str) -> None:
-        """Raise 42211 if a context has subjects, deleted ones too."""
+        """Raise 42211 if a context has subjects, including soft-deleted subjects."""
         if next(self.names(context), None) is not None or next(self.deleted_names(context), None) is not None:
             raise context_not_empty(context)
 

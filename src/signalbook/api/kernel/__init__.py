@@ -1,1 +1,1 @@
-"""The HTTP kernel: a request comes in, a response value goes out; what every API shares."""
+"""The HTTP kernel: the parts that all APIs share to make responses from requests."""

@@ -84,8 +84,8 @@ class Admitted(NamedTuple):
 class _Moment:
     """The state of one ``generation`` of the store during one ``tick``: the ``policy``, and the admitted callers.
 
-    Callers are identified by address, certificate, and headers. A tick lasts ``_RECENT`` seconds; ticks end at full
-    seconds, as JWTs do.
+    Callers are identified by address, certificate, and headers. A tick lasts ``_RECENT`` seconds. Every full second
+    begins a new tick, because JWTs expire at full seconds.
     """
 
     generation: Hashable = None
@@ -97,8 +97,8 @@ class _Moment:
 class Admission:
     """Admits the requests of one server process. For one event loop.
 
-    ``generation`` reads the generation of the store at once. Without it, ``freshness`` does, which takes longer. If the
-    server is ``exposed`` to other machines and there is no policy, it admits nobody.
+    ``generation`` reads the generation of the store at once. If it is None, ``freshness`` is used, which takes longer.
+    If the server is ``exposed`` to other machines, it admits nobody while there is no policy, unless access is open.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class Admission:
                 if moment.tick < 0:
                     moment = await self._load_moment(0, self._generation() if self._generation is not None else None)
                 recorded = moment.policy is not None
-            except SignalbookError:  # whether there is a policy cannot be said: as if there were one
+            except SignalbookError:  # if the policy cannot be read, assume that there is one
                 recorded = True
         if recorded:
             words = f"{refusal.response.status} {HTTPStatus(refusal.response.status).phrase}: {refusal.reason}"
@@ -297,7 +297,7 @@ class Admission:
             # Browsers send OPTIONS without credentials before a request with credentials.
             if not is_known and scope["method"] != "OPTIONS":
                 raise CredentialsNeeded
-        elif self._exposed and not self._control.open:  # it would not have started so: the policy is gone since
+        elif self._exposed and not self._control.open:  # the policy was removed after the start
             raise CredentialsNeeded("nobody has said who may do what here")
         admitted = Admitted(access, self._limits.caller(access, self.origin(scope).address), {})
         if is_known:

@@ -98,7 +98,7 @@ class Commits(Generic[Batch]):
         finally:
             timer.cancel()
             # A client that went away cancels this coroutine; the write is then skipped unless it has started already.
-            write.claim()  # whoever does not wait any more wants nothing done
+            write.claim()  # from here on nobody waits for the result
 
     def close(self) -> None:
         """Finish the queued writes, and end the thread."""

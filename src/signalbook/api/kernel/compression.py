@@ -79,8 +79,8 @@ def _compress_zstd(body: bytes) -> bytes:
 
 @lru_cache(maxsize=256)
 def _read_accepted_coding(value: bytes) -> str:
-    """Return the coding that an ``Accept-Encoding`` prefers among the supported ones; "" if none, or no coding, is
-    preferred."""
+    """Return the supported coding that an ``Accept-Encoding`` prefers; "" if it accepts none or prefers uncompressed
+    responses."""
     weights: dict[str, float] = {}
     for part in value.decode("latin-1").lower().split(","):
         name, _, parameter = part.partition(";")

@@ -106,7 +106,7 @@ class HTTPConnection(HttpToolsProtocol):
             return
         self._refusal = find_head_fault(self.headers, self.parser.get_http_version())
         if self._refusal:
-            raise ValueError(self._refusal)  # the parser stops, and its own error is raised where it is fed
+            raise ValueError(self._refusal)  # the parser stops, and ``feed_data`` raises an error of its own
         if self._can_repeat():
             self.scope["target"] = self.url  # type: ignore[typeddict-unknown-key]
             self._body = bytearray()
@@ -157,7 +157,7 @@ class HTTPConnection(HttpToolsProtocol):
                 cycle.keep_alive = False
                 self.flow.pause_reading()
                 return
-            if cycle.response_started or self.pipeline:  # in the midst of an answer, this one's or an earlier one's
+            if cycle.response_started or self.pipeline:  # a response has begun, to this request or an earlier one
                 self.transport.close()
                 return
         response = build_error_response(RegistryError("bad_request", subject="/", error_detail=msg), "/")
@@ -307,7 +307,7 @@ class _Exchange(RequestResponseCycle):
             body = cast("bytes", message.get("body", b""))
             try:
                 self.transport.writelines((self._head, body))
-            except RuntimeError:  # it is closed, and nothing has said so yet
+            except RuntimeError:  # the transport is closed, which was not reported yet
                 self.disconnected = True
                 return
             self._head = b""

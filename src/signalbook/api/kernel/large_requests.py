@@ -141,7 +141,7 @@ async def serve(find: Callable[[Scope], ASGIApp], connection: Connection) -> Non
             scope = connection.recv()
         except EOFError:
             return
-        await asyncio.sleep(0)  # a turn of the event loop ends: what was asked in it is forgotten
+        await asyncio.sleep(0)  # end the turn of the event loop, so that its cached generation is dropped
         with os.fdopen(recv_handle(connection), "rb") as file:
             file.seek(0)
             body = file.read()
@@ -158,7 +158,7 @@ async def _run_request(app: ASGIApp, scope: Scope, body: bytes, answer: IO[bytes
 
     async def receive() -> Message:
         if not messages:
-            await asyncio.Event().wait()  # whether the client goes away is not seen from here
+            await asyncio.Event().wait()  # this process cannot see whether the client disconnects
         return messages.pop()
 
     async def send(message: Message) -> None:

@@ -245,7 +245,7 @@ def base_url(scope: Scope, settings: Settings) -> str:
 
     An invalid ``Host`` is not used, since it would get into URLs and headers.
     """
-    if "base_url" in scope:  # it was asked for before
+    if "base_url" in scope:  # the application computed it before
         url: str = scope["base_url"]
         return url
     if settings.base_url:

@@ -227,7 +227,7 @@ class Endpoint(ABC):
         except QuotaExceeded as error:
             self.kernel.admission.record_refusal(error, scope)
             response = self.failed(error, scope)
-        except asyncio.CancelledError:  # only a server that stops does so, when it has waited long enough
+        except asyncio.CancelledError:  # only a stopping server cancels requests, after it has waited long enough
             response = self.failed(StorageBusy(_STOPPED if scope["method"] in READS else _STOPPED_WRITE), scope)
         except Exception as error:
             response = self.failed(error, scope)
@@ -262,7 +262,7 @@ class Endpoint(ABC):
             return compress_response(response, name)
         try:
             return await self.kernel.workers.read(partial(compress_response, response, name))
-        except StorageBusy:  # it is there, and worth more now than its size
+        except StorageBusy:  # an uncompressed response is better than an error
             return response
 
     def completed(self, response: Sendable, scope: Scope) -> Sendable:
@@ -453,7 +453,7 @@ class EntityAPI(Endpoint, Generic[R]):
         return await self.kernel.commit(work, alone=large, about=self.about(request))
 
     async def prepare(self, request: R, *, large: bool) -> R:
-        """Prepare a write before its turn, so that others do not wait for it."""
+        """Prepare a write before its turn, so that other writes do not wait for it."""
         if large:
             await self.kernel.decode(request)
         return request

@@ -129,7 +129,8 @@ class SpooledResponse:
                 action()
 
     def abandon(self) -> None:
-        """Stop making the response, because nobody will read it. The sender calls this exactly once."""
+        """Stop making the response, because nobody will read it. ``send`` calls this; call it only if ``send`` is not
+        called."""
         self._abandoned = True
         self._release()
 

@@ -1,4 +1,4 @@
-"""The messages of the registry as the Message Catalog drafts see and write them (A-45, B-6, C-7, C-10)."""
+"""Read and write the messages of the registry in the form of the Message Catalog drafts (A-45, B-6, C-7, C-10)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _XIDS: Final = {
     VERSION: ("messages", "versions"),
     LOOKUP: (),
 }
-"""By template, the collections that stand behind the ids in the xid of what is there."""
+"""The collections that follow the ids in the xid of a path, by the template of the path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +59,9 @@ class CatalogPath(CncfPath):
 
 
 def parse_path(text: str) -> CatalogPath:
-    """The path ``text``, percent-encoded.
+    """Parse the percent-encoded path ``text``.
 
-    Raises ``api_not_found`` for one that is none, ``malformed_id`` and ``not_found`` for an id that nothing can have.
+    Raises ``api_not_found`` for an unknown path, ``malformed_id`` and ``not_found`` for an id that no entity can have.
     """
     template, ids = find_route(_XIDS, text)
     xid = GROUPS
@@ -102,9 +102,9 @@ BATCH: Final = 500
 
 
 class CatalogView:
-    """``view`` as the catalog that a ``request`` is about.
+    """The message catalog that a ``request`` reads, in a ``view`` of the registry.
 
-    Raises ``not_found`` for whatever is not there, and ``api_not_found`` if the model has no messages.
+    Raises ``api_not_found`` if the model has no messages. Its methods raise ``not_found`` for missing entities.
     """
 
     def __init__(self, view: View, request: CatalogRequest) -> None:
@@ -166,7 +166,7 @@ class CatalogView:
             )
 
     def page(self, collection: Xid, page: PageRequest) -> tuple[list[Xid], ListedPage[EntityNode]]:
-        """Return the groups of the catalog, or the definitions of a group, that are visible on a page, by id."""
+        """Return the groups of the catalog, or the visible definitions of a group, on a page, and the page itself."""
         listed = self.view.list_members(collection, self.options, page)
         return [node.xid for node in listed.members if self._is_seen(node)], listed
 
@@ -257,8 +257,10 @@ class CatalogWriter:
         self._session.execute(Command(method=Method.DELETE, target=xid))
 
     def add(self, group: Xid, posted: PostedVersion) -> Written:
-        """Return a new version of a definition, the first version of a new definition, or the existing identical
-        version."""
+        """Add a version to a definition, which is created if it is new. Return the version.
+
+        If the definition already has an identical version, return that version and write nothing.
+        """
         catalog = self.catalog
         owner = catalog.group(group)
         form = format_of(owner)
@@ -282,9 +284,9 @@ class CatalogWriter:
         return self._session.execute(command).target
 
     def _find_identical(self, format: str, xid: Xid, posted: PostedVersion) -> str | None:
-        """Return the number of the newest version that is what was posted (A-45), None if none is.
+        """Return the number of the newest version that is identical to the posted one (A-45), or None.
 
-        One that derives from another message is never what a draft was given.
+        Versions that derive from another message are never identical, because the drafts cannot post such versions.
         """
         candidates = (version for version in self.catalog.newest(xid, _COMPARED) if _has_uri(version, posted))
         if posted.content is not None:
@@ -351,9 +353,9 @@ def delete(writing: CatalogWriter, request: CatalogRequest) -> Response:
 
 
 def lookup(catalog: CatalogView, request: CatalogRequest) -> Xid:
-    """The version that the parameter ``uri`` names (A-43b, A-54).
+    """Return the xid of the version that the parameter ``uri`` names (A-43b, A-54).
 
-    Raises ``bad_request`` without it, and ``not_found``.
+    Raises ``bad_request`` without the parameter, and ``not_found`` if no version has this URI.
     """
     uri = request.uri
     xid = find_by_uri(catalog.view, uri, request.places)

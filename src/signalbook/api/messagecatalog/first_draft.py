@@ -35,7 +35,7 @@ from signalbook.xid import Xid
 
 PREFIX: Final = "MessageDefinition-"
 _ATTRIBUTES: Final = {"id": "versionuri", "format": "format", "description": "description", "authority": "authority"}
-"""The attributes in query and headers (A-47), by their names in the API 0.1 or here."""
+"""The attributes that are sent in the query and in headers (A-47): the name there, and the name in the API 0.1."""
 _URIS: Final = ("id", "authority")
 """The attributes that are URIs. In headers they are not percent-encoded again."""
 _NO_TYPE: Final = "application/octet-stream"
@@ -99,7 +99,7 @@ def _build_document_response(catalog: CatalogView, request: CatalogRequest, vers
 
 
 def _build_version_headers(request: CatalogRequest, xid: Xid, format: str, version: JSONObject) -> tuple[Header, ...]:
-    """URIs as they are, texts percent-encoded."""
+    """Return the headers that describe a version. URIs are sent as they are, texts are percent-encoded."""
     location = request.url(xid)
     values = {
         "Id": _find_id(xid, version),

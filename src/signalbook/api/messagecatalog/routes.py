@@ -32,7 +32,7 @@ _DRAFTS: Final[dict[str, tuple[Routes, Read | None]]] = {
     FIRST: (first_draft.ROUTES, None),
     V01: (v01.ROUTES, v01.features),
 }
-"""By mount: the routes, and what OPTIONS of the catalog shows beside the methods."""
+"""The routes of each mount, and the handler for the features that OPTIONS of the catalog also returns, if any."""
 
 
 def routes(kernel: Kernel) -> list[Route]:

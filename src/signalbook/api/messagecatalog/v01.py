@@ -1,6 +1,6 @@
 """The Message Catalog API 0.1: everything in JSON, with filters and pages (C-27 to C-38).
 
-What is posted becomes messages of xRegistry in ``cncf.messagecatalog.conversion``.
+Posted documents are converted to messages of xRegistry in ``cncf.messagecatalog.conversion``.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _filter_members(
 
 
 def _parse_filters(request: CatalogRequest, filterable: Sequence[str]) -> list[tuple[str, str | None]]:
-    """``filter=NAME=VALUE`` or ``filter=NAME``, all of which have to hold (C-29)."""
+    """Return (name, value) for each parameter ``filter=NAME=VALUE``; the value is None for ``filter=NAME`` (C-29)."""
     filters: list[tuple[str, str | None]] = []
     for text in request.values("filter"):
         name, sign, value = text.partition("=")
@@ -221,7 +221,7 @@ def _read_group(request: CatalogRequest) -> documents.CatalogGroup:
 def _write_group(
     writing: CatalogWriter, request: CatalogRequest, xid: Xid, group: documents.CatalogGroup, *, status: int
 ) -> Response:
-    """The group first, then what it embeds, each version as if it were posted (C-31)."""
+    """Write the group, then the versions that it embeds, each as if it were posted (C-31)."""
     writing.put_group(xid, group.document, fixed=True)
     _add(writing, request, xid, group.posted)
     body = definitions.render_group(writing.catalog.group(xid))
@@ -240,7 +240,7 @@ def _list_definitions(catalog: CatalogView, request: CatalogRequest) -> Response
 
 
 def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
-    """A version, or a document with several; the response shows what is stored of it (C-9)."""
+    """Add a version, or the versions in a document with several. The response contains them as stored (C-9)."""
     form = writing.catalog.format(request.path.group)
     reading = CatalogReader()
     posted = reading.read_definition(request.json, form)
@@ -254,7 +254,7 @@ def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
 
 
 def _add(writing: CatalogWriter, request: CatalogRequest, group: Xid, posted: Sequence[PostedVersion]) -> list[Xid]:
-    """Versions in their order, all or none. Raises ``bad_request`` with all that is wrong, and ``Conflict``."""
+    """Add versions in their order, all or none. Raises ``bad_request`` with all findings, and ``Conflict``."""
     catalog = writing.catalog
     form = catalog.format(group)
     for version in posted:

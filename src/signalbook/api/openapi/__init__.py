@@ -1,1 +1,1 @@
-"""The API of this registry, as its model makes it, described in OpenAPI 3.1."""
+"""The description of this registry's APIs in OpenAPI 3.1, made from its model."""

@@ -1,4 +1,4 @@
-"""The paths of the access policy, API tokens and the audit, whatever the model."""
+"""The paths of the access policy, API tokens and the audit log. They do not depend on the model."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ _SUBJECT: Final = query("subject", {"description": "Whose sessions are to end.",
 
 
 def access_paths() -> JSONObject:
-    """``/access`` and what is beneath it, ``/audit``, and where other tokens come from (RFC 9728).
+    """Return ``/access``, the paths below it, ``/audit``, and the metadata of a protected resource (RFC 9728).
 
-    OPTIONS and HEAD go without saying.
+    OPTIONS and HEAD are left out.
     """
     policy = reference(_POLICY)
     body = {"required": True, "content": {JSON_BODY: {"schema": policy}}}

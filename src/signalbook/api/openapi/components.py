@@ -81,12 +81,13 @@ def map_of(schema: JSONObject) -> JSONObject:
 def build_response_schema(
     attributes: AttributeSet, nested: Mapping[str, JSONObject], required: Iterable[str]
 ) -> JSONObject:
-    """Return an entity in a response. ``nested`` are the schemas of the entities in it, by attribute."""
+    """Return the schema of an entity in a response. ``nested`` are the schemas of the entities in it, by attribute."""
     return {**_build_attributes_schema(attributes, nested, written=False), "required": sorted(required)}
 
 
 def build_request_schema(attributes: AttributeSet, nested: Mapping[str, JSONObject]) -> JSONObject:
-    """Return an entity in a request: null deletes an attribute, and values of read-only ones are ignored (R14)."""
+    """Return the schema of an entity in a request: null deletes an attribute, and values of read-only attributes are
+    ignored (R14)."""
     nullable = {name: _allow_null(schema) for name, schema in nested.items()}
     return _build_attributes_schema(attributes, {"$schema": {}, **nullable}, written=True)
 
@@ -168,7 +169,7 @@ def _build_value_schema(attribute: Attribute, *, written: bool) -> JSONObject:
         schema = {}
     elif written and schema:
         schema = _allow_null(schema)
-    if attribute.readonly and not written:  # in a request it would be forbidden, and it is ignored
+    if attribute.readonly and not written:  # in a request, readOnly would forbid the attribute, but it is only ignored
         schema["readOnly"] = True
     if definition.get("description"):
         schema["description"] = definition["description"]
@@ -260,7 +261,7 @@ def _build_problem_schema() -> JSONObject:
 
 
 def _build_error_schema() -> JSONObject:
-    """core/http.md "Error Processing"; ``faults`` is an extension."""
+    """Return the schema of an error (core/http.md "Error Processing"). ``faults`` is an extension."""
     fault = {"type": "object", "required": ["path", "rule", "message"], "additionalProperties": TEXT}
     types = [row.type for row in (*CATALOGUE.values(), *EXTENSIONS.values())]
     return {

@@ -1,4 +1,4 @@
-"""The Confluent-compatible API, path by path as it is routed."""
+"""The paths of the Confluent-compatible API, made from its routes."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ _BODIES: Final[dict[str, JSONObject]] = {
     "associations": _WANTED,
     "associations:batchGet": _BATCH,
     "associations:batchMutate": _BATCH,
-    # what is wrong with a schema is an answer
+    # any object is valid, because the response says what is wrong with a schema
     "compatibility": _OBJECT,
     "tags": _build_object_schema(
         tagsToAdd=_TAGS, tagsToRemove=_TAGS, newVersion=_NUMBER, metadata=_OBJECT, ruleSet=_RULES

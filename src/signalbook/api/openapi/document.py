@@ -65,10 +65,11 @@ _UNSETTABLE: Final = ("contenttype", "meta", "versions")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathItem:
-    """A kind of path. ``path`` is its template, ``schema`` the component of the entity, or of the members, there.
+    """A path of the API. ``path`` is its template, ``schema`` the component of its entity, or of the members of its
+    collection.
 
-    ``nested`` are the components of the members of its collections, by plural; ``document`` is the type whose documents
-    are shown here instead of metadata. ``flags`` are those that are switched on.
+    ``nested`` are the components of the members of nested collections, by plural. ``document`` is the Resource type if
+    the path shows documents instead of metadata. ``flags`` are the flags that are switched on.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""The paths beside the registry, whatever the model: changes, checks, search, subscriptions (D-28 to D-32), reports."""
+"""The paths that do not depend on the model: changes, checks, search, subscriptions (D-28 to D-32), reports."""
 
 from __future__ import annotations
 
@@ -76,7 +76,10 @@ _KEY_PARAMETER: Final[JSONObject] = {"description": "From the request for consen
 
 
 def service_paths(host: str) -> JSONObject:
-    """Changes, checks, health; discovery at the root of the ``host``. OPTIONS and HEAD go without saying."""
+    """Return the paths of changes, checks, health, metrics and notifications, and of discovery at the root of ``host``.
+
+    OPTIONS and HEAD are left out.
+    """
     unchanged = {"304": response("The client has it already.", "ETag"), **error_responses(400, 503)}
     registries: JSONObject = {"type": "array", "items": {"type": "string", "minLength": 1}}
     answer = {"parameters": [query("compatibility", _RULE)], "requestBody": {"content": {"*/*": {}}}}
@@ -177,7 +180,10 @@ def _notify() -> JSONObject:
 
 
 def subscription_paths() -> JSONObject:
-    """Subscriptions at the root and at the drafts' mounts, and consent; OPTIONS and HEAD go without saying."""
+    """Return the paths of subscriptions, at the root and at the drafts' mounts, and of consent.
+
+    OPTIONS and HEAD are left out.
+    """
     agreed = {"200": response("Events are delivered from now on.", content={"text/plain": {"schema": TEXT}})}
     paths = {path: item for mount in ("", *API_PATHS) for path, item in _build_subscription_paths(mount).items()}
     consent = {
@@ -228,7 +234,7 @@ def subscription_schemas() -> JSONObject:
         "protocol": {"type": "string", "enum": [*sink_protocols(), "HTTPS"]},
         "protocolsettings": {"type": "object"},
     }
-    # What is ignored may be anything.
+    # Ignored members may have any value.
     request_members = {**common, "sinkcredential": _build_credential_schema(secrets=True), "id": {}, "status": {}}
     response_members = {
         **common,
@@ -273,7 +279,7 @@ def _build_secret_schema(name: str) -> JSONObject:
 
 
 def _filter() -> JSONObject:
-    """A filter expression (subscriptions/spec.md 3.2.4): one member, named by its dialect."""
+    """Return the schema of a filter expression (subscriptions/spec.md 3.2.4): one member, named by its dialect."""
     pairs = {
         "type": "object",
         "minProperties": 1,
@@ -291,7 +297,7 @@ def _filter() -> JSONObject:
 
 
 def search_paths() -> JSONObject:
-    """``/search`` and ``/impact``; OPTIONS and HEAD go without saying."""
+    """Return the paths ``/search`` and ``/impact``. OPTIONS and HEAD are left out."""
     several: JSONObject = {"type": "array", "items": TEXT, "maxItems": 20}
     query_parameter = {"description": "Words, phrases in quotes, field:NAME, name:WORD; - excludes.", "schema": _QUERY}
     facets = [query(name, {"description": f"Only with one of these: {name}.", "schema": several}) for name in FACETS]
@@ -388,7 +394,7 @@ def _build_trial_schema(impact: JSONObject, dependent: JSONObject) -> JSONObject
 
 
 def pipeline_paths() -> JSONObject:
-    """``/pipelines`` and what is beneath it; OPTIONS and HEAD go without saying."""
+    """Return ``/pipelines`` and the paths below it. OPTIONS and HEAD are left out."""
     name, filed = identifier("name"), reference(_FILED)
     body = {"required": True, "content": {JSON_BODY: {"schema": reference(_REPORT)}}}
     added = {
@@ -420,7 +426,7 @@ def pipeline_paths() -> JSONObject:
 
 
 def pipeline_schemas() -> JSONObject:
-    """Return the schemas of the paths; those of reports are the ones they are checked by."""
+    """Return the schemas of the paths. Reports are checked by the same schemas."""
     _, definitions = msgspec.json.schema_components(
         [BatchReport], ref_template=f"#/components/schemas/{_SCHEMA_PREFIX}{{name}}"
     )

@@ -1,7 +1,6 @@
-"""The explorer's style sheet, scripts and icon: files of this package, at URLs that name their content.
+"""The explorer's style sheet, scripts and icon: files of this package, at URLs that contain a digest of their content.
 
-A URL with the digest of the content never means anything else, so that browsers keep it for good; another version of
-Signalbook has other URLs.
+The content of such a URL never changes, so browsers may cache it forever. Another version of Signalbook has other URLs.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ _FOR_GOOD: Final = ("Cache-Control", "public, max-age=31536000, immutable")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asset:
-    """A file. ``name`` is that in its URL, with the digest of its ``content``.
+    """A file. ``name`` is its name in the URL, with the digest of its ``content``.
 
-    ``integrity`` is the hash of the content as pages and their policy name it (Subresource Integrity, CSP 3).
+    ``integrity`` is the hash of the content in pages and in their security policy (Subresource Integrity, CSP 3).
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""Attributes of entities as values to show: in the model's words, with what refers to entities as links.
+"""Attributes of entities as values for pages, with the model's descriptions, and with links to referenced entities.
 
-How much is shown is bounded: an entity may have a megabyte of attributes, a page has 200 KB. What is cut says so, and
-is complete in the JSON view.
+The amount of text is limited: an entity may have a megabyte of attributes, a page has 200 KB. Truncated values are
+marked, and are complete in the JSON view.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _SCHEMES: Final = frozenset({"http", "https"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A value on a page. ``cut`` means that there is more of it.
+    """A value on a page. ``cut`` is True if the value is truncated.
 
-    ``kind`` is text; json, which has several lines; time, with the timestamp in ``href``; link, to an entity whose page
-    is ``href`` below ``/ui``; away, to another site; list or object, which have ``members``.
+    ``kind`` is text; json, which has several lines; time, with the timestamp in ``href``; link, to the page of an
+    entity at ``href`` below ``/ui``; away, a link to another site; list or object, which have ``members``.
     """
 
     kind: str

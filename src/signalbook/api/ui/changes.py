@@ -1,6 +1,6 @@
-"""The change feed for people: the newest changes first, of all or of one entity, from one day to another.
+"""The page of the change feed: the newest changes first, of the registry or of one entity, in a range of days.
 
-Where there are scripts, new ones appear as they happen.
+If scripts are enabled, new changes appear as they happen.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ class ChangeDay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesContent:
-    """Changes of ``of`` and what is beneath it, from one day to another, where they are given.
+    """Changes of the entity ``of`` and everything below it, from the day ``since`` to the day ``until``, if these are
+    set.
 
-    ``position`` is where the live ones begin, empty on older pages; ``ways`` lead to other pages, each with its words.
+    ``position`` is the position at which live changes begin; it is empty on older pages. ``ways`` are links to other
+    pages, each as text and path.
     """
 
     of: str

@@ -1,6 +1,6 @@
-"""Bar charts as values: rectangles that a template writes as SVG, without a script and without an inline style.
+"""Bar charts as values: rectangles that a template writes as SVG, without scripts and inline styles.
 
-Shapes alone are scaled to the width of the page; words are beside them in HTML, where they keep their size.
+Only shapes are scaled to the width of the page. Texts are next to them in HTML, where they keep their size.
 """
 
 from __future__ import annotations

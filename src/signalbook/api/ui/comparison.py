@@ -1,6 +1,6 @@
-"""Two Versions side by side: whether each reads the other's data and why not, attributes, and the text.
+"""The page that compares two Versions: whether each reads the other's data, their attributes, and their texts.
 
-How much is compared and shown is bounded; what was left out is said.
+The amount that is compared and shown is limited. The page says what was left out.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ _QUESTIONS: Final[Mapping[Direction, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionChoice:
-    """A form that asks for two Versions of the Resource ``of``: among ``ids``, or of any ids if there are too many."""
+    """A form to choose two Versions of the Resource ``of``: from a list of ``ids``, or by typing ids if there are
+    too many."""
 
     of: str
     ids: tuple[str, ...]
@@ -112,7 +113,8 @@ class AttributeDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffLine:
-    """A line of the older text (``-``), of the newer one (``+``), of both (a space), or a gap (``@``)."""
+    """A line of a text comparison: only in the older text (``-``), only in the newer text (``+``), in both (a
+    space), or a gap (``@``)."""
 
     sign: str
     text: str
@@ -408,7 +410,7 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _list_diff_lines(old: list[str], new: list[str]) -> Iterator[DiffLine]:
-    # What is alike at both ends need not be searched for: most changes are small.
+    # Skip the equal lines at both ends, because most changes are small.
     start = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     most = min(len(old), len(new)) - start
     pairs = zip(reversed(old), reversed(new), strict=False)

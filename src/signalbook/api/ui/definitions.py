@@ -1,6 +1,6 @@
-"""Message definitions of the registry as ``messages/`` wants them: with their bases, and the schemas they name.
+"""Look up message definitions in the registry for the package ``messages``, with their bases and schemas.
 
-Everything is looked up in one view, so that nothing is used that the identity may not read, and nothing is fetched.
+Everything is read in one view. So only entities that the caller can read are used, and nothing is fetched.
 """
 
 from __future__ import annotations
@@ -49,12 +49,13 @@ class RegistryDefinitions:
         return self._entities[xid]
 
     def base(self, reference: str) -> Mapping[str, JSON] | None:
-        """Return the definition that a ``basemessage`` refers to."""
+        """Return the definition that a ``basemessage`` refers to, or None."""
         xid = self.find_xid(reference)
         return None if xid is None else self.load_raw(xid)
 
     def find_xid(self, reference: str) -> Xid | None:
-        """Return the xid that a reference names, whether the entity exists or not."""
+        """Return the xid that a reference names, whether the entity exists or not; None if it is no Resource or Version
+        of the model."""
         text = reference.removeprefix(self.root).removeprefix("#").removesuffix("$details")
         try:
             xid = Xid.parse(text)
@@ -64,8 +65,10 @@ class RegistryDefinitions:
         return xid if is_known and xid.kind in _DOCUMENTED else None
 
     def schema(self, name: str) -> SchemaDocument | None:
-        """Return the document that a reference names. Raises ``TooComplex`` and ``OutOfTime`` if it exceeds the limit
-        of work."""
+        """Return the document that a reference names, or None if the registry does not have it.
+
+        Raises ``TooComplex`` and ``OutOfTime`` if the document exceeds the limit of work.
+        """
         xid = self.find_xid(name)
         if xid is None or self.view.model.documented_type(xid) is None:
             return None
@@ -115,7 +118,7 @@ class RegistryDefinitions:
         group = xid.resource.parent
         listed = self.view.list_members(group, ViewOptions(), PageRequest(limit=MOST))
         members = self.view.render_members(group, listed, ViewOptions())
-        # A dangling cross reference says nothing: as a definition it would match every message.
+        # A dangling cross reference has no attributes, so as a definition it would match every message.
         definitions = {f"{group}/{name}": member for name, member in members.items() if "versionid" in member}
         own_definition = self.load_raw(xid)
         definitions |= {str(xid.resource): own_definition} if own_definition is not None else {}

@@ -26,9 +26,10 @@ _FORMATTER: Final = HtmlFormatter(nowrap=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownDocument:
-    """A document: its ``markup``, or why there is none in ``note``; ``away`` is where it is if it is elsewhere.
+    """A document: its ``markup``, or the reason why there is none in ``note``. ``away`` is its URL if it is stored
+    elsewhere.
 
-    ``size`` is in bytes; ``cut`` says that the markup is not all of it.
+    ``size`` is in bytes. ``cut`` is True if the markup is truncated.
     """
 
     markup: str = ""
@@ -53,9 +54,9 @@ def render_highlighted(text: str, language: str) -> tuple[Markup, bool]:
 
 
 def _tokenize(text: str, language: str) -> list[tuple[_TokenType, str]] | None:
-    """Return the tokens of a text; None if much of it is not in the language.
+    """Return the tokens of a text, or None if much of the text is not in the language.
 
-    After each character that begins nothing pygments looks through the rest for the end of what might have begun.
+    After each character that begins no token, pygments may search the whole rest of the text for the end of a token.
     """
     tokens = []
     wrong = 0
@@ -73,7 +74,7 @@ def _find_lexer(language: str) -> Lexer:
 
 
 def render_document(content: bytes, *, contenttype: str, format: str) -> ShownDocument:
-    """Return a document of a Resource for people. JSON in one line is laid out."""
+    """Return a document of a Resource for a page. JSON in one line is indented."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:

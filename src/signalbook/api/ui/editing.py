@@ -1,7 +1,7 @@
-"""Editing: pages with the forms of an entity and of a new Version, what a check of them answers, and saving them.
+"""The pages with forms to edit or create entities: show a form, check what was entered, and save it.
 
-What is written is a command like that of any API, in the same queue of writes, with the same rights. Where the entity
-changed meanwhile, the page shows what is stored now beside what was entered.
+A form becomes a command like in any other API, in the same queue of writes and with the same rights. If the entity was
+changed in the meantime, the page shows the stored values next to the entered values.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _ABOUT: Final = {
     "format_unknown": ("format", "attributes"),
     "malformed_id": ("versionid", "attributes"),
 }
-"""Fields that errors are about which name none."""
+"""The fields that an error concerns, by the type of the error, for errors that name no field."""
 _NEW: Final = frozenset({Kind.GROUPS, Kind.RESOURCES, Kind.VERSIONS})
-"""Collections in which a form makes something new."""
+"""Collections in which a form creates an entity."""
 _EDITED: Final = frozenset({Kind.GROUP, Kind.META, Kind.VERSION, *_NEW})
 
 
@@ -82,12 +82,12 @@ class VerdictContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditContent:
-    """A form as it was filled in, and what came of it; ``conflict`` says that the entity changed meanwhile.
+    """A form as it was filled in, and the result of checking or saving it.
 
-    ``originals`` are hidden fields, with what was stored when the form was made.
-
-    ``impact`` is the page where a document can be tried on what depends on the entity, if this form has a document.
-    ``forged`` is why it was not taken, where it came without the right token.
+    ``conflict`` is True if the entity was changed after the form was made. ``originals`` are hidden fields with the
+    values that were stored when the form was made. ``impact`` is the page on which a document can be tried on
+    everything that depends on the entity, if the form has a document. ``forged`` is the reason why a form without the
+    right token was refused.
     """
 
     kind: str
@@ -124,7 +124,8 @@ class Editing:
         entered = Entered.read(await request.body(MOST_BYTES), request)
         path = _read_path(request)
         if not await self._tokens.is_valid(entered.token, request, path):
-            # What somebody wrote while his session ended is still there, and saved if he wants that now.
+            # The session may have ended while the user filled in the form. The text is kept, so that the user can save
+            # it now.
             return await self._page(request, entered, None, forged=True)
         xid = await self._kernel.workers.read(partial(self._find_target, path, request.access))
         depth = self._kernel.settings.max_depth
@@ -134,7 +135,7 @@ class Editing:
         try:
             result = await self._kernel.commit(work, alone=alone, about=(xid.resource,))
         except Forbidden as error:
-            # Which ids somebody may give, the form cannot say beforehand: what was entered is kept.
+            # A form does not show beforehand which ids the caller may create, so keep what was entered.
             if xid.kind not in _NEW:
                 raise
             self._kernel.admission.record_refusal(error, request.scope)
@@ -226,7 +227,7 @@ def _build_refusal(error: RegistryError) -> Verdict:
 
 
 def _build_forbidden(error: Forbidden) -> Verdict:
-    """Return the verdict on an id that somebody may not give."""
+    """Return the verdict on an id that the caller may not create."""
     entry = {"status": HTTPStatus.FORBIDDEN, "title": "Forbidden", "detail": str(error), "args": {"name": "id"}}
     return Verdict(errors=(entry,))
 
@@ -257,7 +258,7 @@ def _build_edit_content(
     wrong = {problem.field for problem in verdict_content.problems} if verdict_content is not None else set()
     new = xid.kind in _NEW
     place = f" of {xid.resource_id}" if xid.kind is Kind.VERSIONS else f" in {xid.group_id}" if xid.group_id else ""
-    # What a form was made from goes along with it; only who has seen what is stored now may write over it.
+    # A form keeps the state that it was made from. Only a user who has seen the stored values may overwrite them.
     resubmitted = None if entered is None or conflict else entered
     return EditContent(
         kind=f"{singular} {xid.kind}" if xid.resource_id and not new else singular,
@@ -315,7 +316,7 @@ def _build_problem_content(error: JSONObject, form: Form) -> Problem:
     names = (str(error.get("args", {}).get("name", "")), *(fault.path.strip("/").replace("/", ".") for fault in faults))
     names = _ABOUT.get(str(error.get("type", "")).partition("#")[2], names)
     ids = [field.id for name in names for field in form.fields if name and field.name in (name, name.partition(".")[0])]
-    # What has no field of its own is among the attributes in JSON, where a form has these.
+    # Attributes without a field of their own are in the field for JSON, if the form has one.
     ids += [field.id for field in form.fields if field.name == "attributes" and any(names)]
     return Problem(
         title=str(error.get("title", ""))[:_STORED],

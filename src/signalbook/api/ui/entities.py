@@ -46,7 +46,7 @@ _HEAD: Final = frozenset(
         *("createdat", "modifiedat"),
     }
 )
-"""Attributes that are shown in the head of the page, beside it, or by its sections."""
+"""Attributes that are shown in the head of the page or in its sections."""
 _OF_RESOURCES: Final = frozenset(
     {
         *("isdefault", "versionid", "meta", "metaurl", "defaultversionid", "defaultversionurl", "defaultversionsticky"),
@@ -59,7 +59,7 @@ names."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """A fact that the registry knows about an entity: a time, its version, or its number of changes."""
+    """A fact in the head of an entity's page, such as its id, its default version, or the time of its last change."""
 
     name: str
     value: Shown
@@ -87,9 +87,10 @@ class UserLink:
 class Heading:
     """The head of an entity's page. ``deprecated`` has the details of a deprecation.
 
-    ``more_users`` is the number of further entities that use it. ``dangling`` is the reason why a cross reference shows
-    nothing. ``related`` means that it has a page of relations, ``tried`` that a change of its document can be tried.
-    ``compared`` lead from a Version to its differences from its ancestor and from the default one.
+    ``more_users`` is the number of further entities that use the entity. ``dangling`` is the reason why a cross
+    reference shows nothing. ``related`` is True if the entity has a page of relations, ``tried`` if a change of its
+    document can be tried. ``compared`` are links from a Version to its comparisons with its ancestor and with the
+    default Version.
     """
 
     kind: str
@@ -274,7 +275,10 @@ def _list_facts(xid: Xid, entity: JSONObject, meta: JSONObject) -> Iterator[Fact
 
 
 def _list_edits(view: View, xid: Xid, meta: JSONObject) -> Iterator[Edit]:
-    """Yield links to the forms of an entity, if the caller may write it; ``meta`` is the meta of a Resource."""
+    """Yield links to the forms that change an entity or create Resources in a Group, as far as the caller may use them.
+
+    ``meta`` is the meta of a Resource, empty for other entities.
+    """
     mutable = is_mutable(view.capabilities, "entities") and not (meta.get("readonly") or meta.get("xref"))
     if mutable and view.access.may(Action.UPDATE, xid.resource):
         yield from _list_changes(xid, meta)

@@ -1,7 +1,7 @@
-"""Forms that write: the fields of an entity or of a new Version, and the command that what was entered makes.
+"""Forms that write: the fields of an existing or a new entity, and the command for what was entered.
 
-A form says what it was made from. It is read again in the transaction of the write: if something else is stored by
-then, nothing is written.
+A form contains the state that it was made from. The transaction of the write reads the state again. If it has changed,
+nothing is written.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldConflict:
-    """The value stored when a form was opened (None if unknown), and the current one.
+    """The value stored when a form was opened (None if unknown), and the value stored now.
 
-    ``mine`` means that the user of the form changed the field, ``theirs`` that it was changed meanwhile.
+    ``mine`` is True if the user of the form changed the field, ``theirs`` if the stored value was changed since.
     """
 
     was: str | None
@@ -101,7 +101,7 @@ class Entered:
     def read(cls, body: bytes, request: HTTPRequest) -> Entered:
         """Read the form in a body. Raises ``bad_request``."""
         fields = parse_form(body, request, most=_FIELDS)
-        # Browsers end lines with CR LF, whatever was there.
+        # Browsers end all lines with CR LF.
         values = {name: text.replace("\r\n", "\n") for name, text in fields.items()}
         made_from, token, checks = values.pop("made-from", ""), values.pop("token", ""), values.pop("do", "") != "save"
         was = {name.removeprefix(_WAS): text for name, text in values.items() if name.startswith(_WAS)}
@@ -114,9 +114,9 @@ class Entered:
 
 
 def merge_field(field: Field, entered: Entered) -> Field:
-    """Return a field of a form whose entity was changed meanwhile: what was entered, or what is stored if nothing was.
+    """Return a field of a form whose entity was changed after the form was made.
 
-    ``field`` is as it is stored now.
+    The field has the entered text if the user changed it, otherwise the stored text. ``field`` has the stored text.
     """
     text, was = entered.text(field), entered.was.get(field.name)
     if text == field.value:
@@ -202,7 +202,7 @@ class AttributesForm:
                     self.xid, "deprecated", "details of a deprecation are given: mark it as deprecated, too"
                 )
             return None
-        # What the form does not show is kept.
+        # Keep the members that the form does not show.
         unshown = {name: value for name, value in (was or {}).items() if f"deprecated.{name}" not in texts}
         return unshown | {name: restore_hidden(text) for name, text in details.items() if text}
 
@@ -311,7 +311,7 @@ class NewVersionForm:
         body = _parse_attributes(texts["attributes"], self.resource, posted.max_depth)
         body |= {name: texts[name].strip() for name in ("versionid", "format") if texts.get(name, "").strip()}
         versionid = body.get("versionid")
-        # Sent as it is, it would be an update of that one.
+        # Without this check, the command would update the existing Version.
         if isinstance(versionid, str) and view.exists(self.resource / "versions" / versionid):
             raise _build_error(self.resource, "versionid", "there is a version of this id already")
         if not self.documented:
@@ -425,7 +425,7 @@ def _is_short_enough(text: str, most: int) -> bool:
 
 
 def build_form(view: View, xid: Xid) -> Form:
-    """Return the form for an entity, or for a new one in a collection of Versions. Raises ``not_found``."""
+    """Return the form for an entity, or for a new entity in a collection. Raises ``not_found``."""
     if xid.kind in (Kind.GROUPS, Kind.RESOURCES):
         return NewEntityForm.of(view, xid)
     return NewVersionForm.of(view, xid) if xid.kind is Kind.VERSIONS else AttributesForm.of(view, xid)

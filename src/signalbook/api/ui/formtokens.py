@@ -1,8 +1,8 @@
-"""Tokens of forms that write: signed double submit, so that only a form of this server's own pages is taken.
+"""Tokens of forms that write, by signed double submit: only forms of this server's own pages are accepted.
 
-A browser has a random value in a cookie, a form the HMAC of that value, of who asks, of the session and of the form's
-path. A page of another site can neither read nor set the cookie, nor make the HMAC. Servers over one database share the
-key, which is stored there, beside the registry.
+A browser has a random value in a cookie. A form has the HMAC of this value, the caller, the session and the form's
+path. A page of another site can neither read nor set the cookie, nor compute the HMAC. All servers of a database share
+the key, which is stored in the database.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class FormTokens:
         return hmac.compare_digest(expected.encode(), text.encode()) and bool(value)
 
     async def require(self, text: str, request: HTTPRequest, path: str) -> None:
-        """Raise ``Denied`` unless ``text`` is the token of the form at ``path`` for this browser and whoever asks."""
+        """Raise ``Denied`` unless ``text`` is the token of the form at ``path`` for this browser and caller."""
         if not await self.is_valid(text, request, path):
             raise Denied(f"{FORGED} Open it anew.")
 
@@ -73,7 +73,7 @@ class FormTokens:
 
     async def _sign(self, value: str, request: HTTPRequest, path: str) -> str:
         who = request.access.identity
-        # Neither a name nor a path makes one text of two: both are quoted.
+        # All parts are quoted, so that different parts never make the same text.
         bound = repr((value, who.name, who.session, path))
         return hmac.digest(await self.key(b"forms"), bound.encode("utf-8", "backslashreplace"), "sha256").hex()
 

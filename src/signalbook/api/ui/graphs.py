@@ -1,7 +1,8 @@
 """Layered graphs as values: boxes in columns and curves between them, which a template writes as SVG.
 
-The columns are given, so that what is left to a layout is the order in each: that of the middle of what a box is linked
-to, in the columns beside it, swept over until it stays (docs/decisions/147-explorer.md).
+The columns are given, so the layout only orders the boxes in each column. A box is placed at the mean row of the boxes
+that it is linked to in the neighbouring column. Columns are ordered repeatedly until their order is stable, for a
+limited number of sweeps (docs/decisions/147-explorer.md).
 """
 
 from __future__ import annotations

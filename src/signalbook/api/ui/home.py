@@ -31,9 +31,10 @@ class GroupTypeCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeLine:
-    """A change: time, action, entity, and its author, empty for callers that cannot read the audit.
+    """A change: its time, action, entity, and author; the author is empty for callers that cannot read the audit log.
 
-    ``position`` is that in the feed. ``name`` is the entity's name, if any; ``href`` is empty if it is gone.
+    ``position`` is its position in the change feed. ``name`` is the entity's name, if any. ``href`` is empty if the
+    entity does not exist any more.
     """
 
     position: int

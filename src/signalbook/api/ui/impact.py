@@ -34,7 +34,7 @@ _MAX_FORM_BYTES: Final = 1 << 20
 """The size of a form. Percent-encoded text is up to three times as long."""
 _FIELDS: Final = 10
 _MAX_LINES: Final = 300
-"""The maximum number of dependents, pipelines and subscriptions on the page. The JSON lists all."""
+"""The maximum number of dependents, of pipelines and of subscriptions on the page. The JSON lists more."""
 _FILLED: Final = 60_000
 _MAX_CELL_CHARS: Final = 300
 _FINDINGS: Final = 5
@@ -58,8 +58,8 @@ class DependentLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcernedLine:
-    """An affected pipeline or subscription with the entities that it uses; ``more`` is the number of entities not
-    listed."""
+    """An affected pipeline or subscription with the affected entities that it uses or selects; ``more`` is the number
+    of entities not listed."""
 
     name: str
     href: str

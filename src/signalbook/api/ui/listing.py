@@ -24,7 +24,7 @@ from signalbook.values import JSON, JSONObject, format_timestamp
 from signalbook.xid import Kind, Xid
 
 ENDPOINTS: Final = "endpoints"
-"""The Group type whose messages may be those of message groups, in the default model."""
+"""The Group type of the default model whose Groups can use the messages of message groups."""
 PAGE: Final = 50
 MOST_SORTED: Final = 20_000
 """The maximum number of members of a collection that can be sorted, since each page has to read all of them."""
@@ -55,8 +55,8 @@ class Label:
 class Row:
     """A member of a collection. ``words`` are its columns, ``counts`` the numbers of its members.
 
-    Of a Version ``ancestor`` is the one that it came from, if that is another, and ``compared`` the comparison with
-    it.
+    ``ancestor`` is the id of a Version's ancestor, if that is another Version, and ``compared`` the path of their
+    comparison.
     """
 
     href: str
@@ -93,10 +93,11 @@ class HistoryLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """A page of a collection. ``time`` is the content of the last column; ``pages`` are links to others.
+    """A page of a collection. ``time`` is the heading of the last column. ``pages`` are links to other pages.
 
-    ``creates`` is what the form for a new member creates, empty without the right. Any two Versions can be compared by
-    a ``choice``; ``history`` names their authors for callers that may know.
+    ``creates`` is the kind of member that the form of the collection creates; it is empty without the right to do so.
+    ``choice`` is the form to compare two Versions. ``history`` has the latest changes with their authors, for callers
+    that may see them.
     """
 
     plural: str
@@ -271,8 +272,8 @@ def _format_word(value: JSON) -> str:
 
 
 def _count(xid: Xid, number: int, member: JSONObject) -> str:
-    """Return the number of members as text. An endpoint without own messages shows the messages of its
-    message groups."""
+    """Return the number of members as text. For an endpoint without messages of its own, return the number of its
+    message groups instead."""
     through = member.get("messagegroups")
     if number or xid.group_type != ENDPOINTS or not isinstance(through, list) or not through:
         return str(number)

@@ -1,7 +1,7 @@
-"""Logging in and out, and the page that says who one is and what one may do.
+"""The pages to log in and out, and the page with the caller's identity and rights.
 
-A login ends with a session (``access.sessions``), whose secret is in a cookie: by the code flow at an issuer, or with
-an API token in a form. The pages of logins are for everybody, and show nothing of the registry.
+A login begins a session (``access.sessions``), whose secret is in a cookie. People log in with the code flow at an
+issuer, or with an API token in a form. The pages of logins are public, and show nothing of the registry.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class RightContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityContent:
-    """The identity of the reader, how it was proved and until when, and its rights."""
+    """The identity of the reader, how and until when it is proven, and its rights."""
 
     name: str
     known: bool
@@ -226,7 +226,7 @@ class LoginPages:
             self._kernel.admission.record_failed_login(request.scope, "", request.query.get("code", ""))
             return await self._show_failure(request, error, attempt.back)
         except AuthenticationUnavailable as error:
-            # The code may have been shown to the issuer, for all that is known here: another login takes another one.
+            # The issuer may have received the code already, so another login needs a new code.
             problem, status = f"Not logged in: {error}.", HTTPStatus.SERVICE_UNAVAILABLE
             response = await self._show_ways(request, back=attempt.back, problem=problem, status=status)
             return replace(response, headers=(*response.headers, ATTEMPT.removed(request.root)))
@@ -391,7 +391,7 @@ class LoginPages:
         return self._pages.build_response(page, request.root, *headers)
 
     async def _explain_unneeded(self, request: HTTPRequest) -> str:
-        """Return why nobody logs in here, or an empty text."""
+        """Return the reason why logging in is unnecessary or impossible here, or an empty text."""
         if not await self._kernel.admission.is_governed():
             return "Everybody may do everything here: there is no policy that says who may do what."
         return "" if is_private(request.root) else _INSECURE
@@ -411,7 +411,7 @@ class LoginPages:
 
     def _record_refusal(self, error: Unauthenticated, request: HTTPRequest) -> None:
         """Count a failed login in the metrics, and record it in the audit log."""
-        # What everybody may ask for has rights that are nobody's.
+        # Public pages have unrestricted access in the scope, which is not the access of the caller.
         scope = {name: value for name, value in request.scope.items() if name != "access"}
         self._kernel.admission.record_refusal(error, scope)
 

@@ -269,7 +269,7 @@ def _build_payload(
 
 
 def _explain_missing_schema(payload: PayloadContent | None, definitions: RegistryDefinitions) -> PayloadContent | None:
-    """Return a text that says why there is no schema if the definition names a dangling cross reference."""
+    """Return ``payload``; if its schema is a dangling cross reference, with ``missing`` saying so."""
     xid = None if payload is None else definitions.find_xid(payload.schema)
     text = "" if xid is None else explain_dangling_xref(definitions.view, xid)
     return replace(payload, missing=(text,)) if payload is not None and text else payload

@@ -1,8 +1,8 @@
-"""A page of the explorer as a value, the request for one, and how it becomes HTML.
+"""A page of the explorer as a value, the request for a page, and the rendering of pages as HTML.
 
-A page is a function from the registry at one instant and a request to a ``Page``: the name of a template, and values
-for it. Templates choose and repeat, but decide nothing. ``ReadPage`` serves such a function; ``FormPage`` has handlers,
-for what asks or changes more than the registry.
+A page is made by a function from the registry at one instant and a request. The result is a ``Page``: the name of a
+template, and values for it. Templates have conditions and loops, but no other logic. ``ReadPage`` serves such a
+function. ``FormPage`` has handlers, for pages that read or change more than the registry.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ PATH: Final = PAGES
 LOGIN: Final = f"{PATH}/-/login"
 IDENTITY: Final = f"{PATH}/-/identity"
 _SCRIPTS: Final = ("htmx.min.js", "explorer.js")
-# By their content, not by 'self': what this server serves includes documents that anybody may have stored.
+# Scripts are allowed by hash, not by 'self', because this server also serves documents that anybody may have stored.
 _HASHES: Final = " ".join(f"'{load_assets()[name].integrity}'" for name in _SCRIPTS)
 SECURITY: Final[tuple[Header, ...]] = (
     (
@@ -79,7 +79,7 @@ _NOBODY: Final[dict[type[Exception], str]] = {
 _FOR_PROGRAMS: Final = ": send credentials"
 _MOST_PARAMETERS: Final = 100
 _READS: Final = ("GET", "HEAD", "OPTIONS")
-# Characters that show nothing, or turn around what others show: a reader has to see that they are there.
+# Characters that are invisible, or change the direction of text. Pages have to make them visible.
 _HIDDEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-"
     "\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
@@ -107,7 +107,10 @@ def build_crumbs(xid: Xid, *below: str) -> tuple[Crumb, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page: the template's name and values, ``content`` of the page, and ``title`` of the window."""
+    """A page: the name of its ``template``, the ``content`` that the template shows, and the ``title`` of the window.
+
+    ``crumbs`` are the path to the page, and ``status`` is the HTTP status.
+    """
 
     template: str
     title: str
@@ -157,10 +160,10 @@ def _restore_character(match: re.Match[str]) -> str:
 
 @dataclass(frozen=True)
 class Pages:
-    """Makes HTML of pages. One for each server process; threads may share it.
+    """Renders pages as HTML. Create one instance per server process; it is thread-safe.
 
-    For a ``site`` of files it leaves out what only a server can do, and has the ``policy`` in the page; the time
-    ``undated`` is that of what has none, and is not shown.
+    In the pages of a static ``site``, everything that needs a server is left out, and the pages contain the ``policy``.
+    ``undated`` is the timestamp of entities without a known time; it is not shown.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -179,7 +182,7 @@ class Pages:
             finalize=escape_hidden,
             auto_reload=False,
         )
-        # What is the same on every page; a template sees nothing else that is not in its page.
+        # The values that are the same on every page. All other values of a template are in its page.
         environment.globals = {
             "version": __version__,
             "site": self.site,
@@ -262,8 +265,8 @@ def back_to(scope: Scope) -> str:
 
 def is_page(path: str) -> bool:
     """Return True if a path, with its query, is of the explorer: no link leads elsewhere."""
-    # Behind the URL of the registry it cannot name another host, and it cannot end the header that it is in. By dots,
-    # which browsers resolve, it would lead to something else on the same host.
+    # After the URL of the registry, such a path cannot name another host, and it cannot end the header that contains
+    # it. Browsers resolve dots, so a path with dots could lead to something else on the same host.
     page = path == PATH or path.startswith((f"{PATH}/", f"{PATH}?"))
     steps = path.partition("?")[0].partition("#")[0].lower().replace("%2e", ".").split("/")
     dots = "." in steps or ".." in steps
@@ -285,10 +288,10 @@ def _describe_access(error: Exception, scope: Scope, settings: Settings) -> dict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorContent:
-    """An error with its place and findings. ``login`` means that other credentials may help.
+    """An error with its subject and findings. ``login`` is True if other credentials may help.
 
-    ``who`` was rejected, whom rules call ``principals``; ``missing`` are actions that no rule allows; ``entry`` leads
-    to the login, if there is one.
+    ``who`` is the name of the refused caller, and ``principals`` are the names that rules use for it. ``missing`` is
+    the action that was refused. ``entry`` is the path of the login page, if there is one.
     """
 
     status: int
@@ -365,7 +368,7 @@ class ReadPage(_Personal, EntityAPI[UIRequest]):
 
     def request(self, scope: Scope, body: bytes) -> UIRequest:  # noqa: ARG002  reads have none
         path = raw_path(scope).removeprefix(PATH)
-        # Parameters that a page does not know are for its scripts, or for nobody.
+        # Unknown parameters are allowed, because they may be for the scripts of a page.
         query = query_pairs(scope["query_string"], path, most=_MOST_PARAMETERS)
         return UIRequest(
             method="GET" if scope["method"] == "HEAD" else scope["method"],
@@ -393,11 +396,15 @@ class ReadPage(_Personal, EntityAPI[UIRequest]):
         return self._pages.build_response(self._page(view, request), request.base_url)
 
     def write(self, session: Session, request: UIRequest) -> Response:  # noqa: ARG002
-        """Never called, because ``writes`` is empty."""
+        """Raise ``NotAllowed``. This is never called, because ``writes`` is empty."""
         raise NotAllowed(subject=request.subject, allow=_READS, action=request.method)
 
     async def respond(self, scope: Scope, receive: Receive) -> Sendable:
-        """Return the page, or 304. Pages from before and after a login have different tags."""
+        """Return the page, or 304 if an anonymous browser has it.
+
+        For a known caller, ``If-None-Match`` is ignored: the tag does not depend on the reader, so the browser may have
+        the page as it was before the login.
+        """
         if _is_known(scope):
             scope["headers"] = [header for header in scope["headers"] if header[0] != b"if-none-match"]
         return await super().respond(scope, receive)

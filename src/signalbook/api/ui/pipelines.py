@@ -291,7 +291,7 @@ def _format_share(part: int, whole: int) -> str:
 
 
 def _format_duration(seconds: float | None) -> str:
-    """Return seconds as text in the largest unit of which there is more than one."""
+    """Return seconds as text, in the largest unit of which there are at least two. None becomes an empty text."""
     if seconds is None:
         return ""
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):

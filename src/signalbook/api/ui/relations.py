@@ -56,9 +56,9 @@ class RelatedLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelationsContent:
-    """The whole page. ``group`` is the Group that the entity is in, where the graph does not show it.
+    """The content of the page. ``group`` is the Group of the entity, if the graph does not show it.
 
-    ``notes`` say what is left out; ``fewer`` and ``more`` lead to the page with other ``steps``.
+    ``notes`` say what is left out. ``fewer`` and ``more`` are links to the page with fewer and with more ``steps``.
     """
 
     xid: str

@@ -1,6 +1,7 @@
-"""The explorer's pages and their paths: those of the entities are those of the API behind ``/ui``, others have a ``-``.
+"""The explorer's pages and their paths. Pages of entities have the API's paths below ``/ui``; all other paths begin
+with ``-``.
 
-No Group type begins with a dash, so neither is ever taken for the other.
+No Group type begins with a dash, so these paths never collide.
 """
 
 from __future__ import annotations

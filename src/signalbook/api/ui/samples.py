@@ -1,7 +1,7 @@
 """A sample message of a definition, in forms to copy: as a CloudEvent, for curl, for Kafka.
 
-It is made as ``signalbook message build`` makes messages, with plain values where the definition leaves them open, and
-held to the schema before it is shown. Members of which no value conforms are left out.
+It is made in the same way as by ``signalbook message build``, with simple values where the definition allows any. It is
+validated before it is shown. Members for which no valid value was found are left out.
 """
 
 from __future__ import annotations
@@ -93,9 +93,10 @@ class KafkaEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Samples:
-    """All forms of one sample, and the ``faults`` of members that are left out; or why there is no sample.
+    """All forms of one sample. ``faults`` are the findings about members that are left out, or the reasons why there is
+    no sample.
 
-    A sample that ``is_incomplete`` does not conform, since required members are left out.
+    If ``is_incomplete``, the sample is not valid, because required members are left out.
     """
 
     forms: tuple[SampleForm, ...] = ()
@@ -126,7 +127,7 @@ def build_samples(
         faults = error.findings[:_MOST_FINDINGS]
         paths = {fault.path for fault in error.findings}
     if all(path.startswith(f"{_DATA}/") for path in paths):
-        # One member without a value does not take away the others.
+        # Members without a valid value must not prevent a sample with the others.
         data = _remove_members(data, paths, _DATA)
         for is_draft in (False, True):
             with suppress(OutboundError):

@@ -28,7 +28,8 @@ _DEPRECATED_VALUES: Final = {"true": "yes", "false": "no"}
 class SnippetLine:
     """The text of a match in pieces; every second piece is the match.
 
-    ``member`` means that ``path`` is one in a schema, not an attribute; ``schema`` is its xid if it is another entity.
+    ``member`` is True if ``path`` names a member of a schema instead of an attribute. ``schema`` is the xid of that
+    schema if it is another entity.
     """
 
     path: str
@@ -161,7 +162,7 @@ def _list_facets(
 def _build_facet_value(
     query: str, chosen: dict[str, str], name: str, value: str, label: str, count: int | None
 ) -> FacetValue:
-    """Return a link that narrows the search by a value, or that takes the value away if it is chosen."""
+    """Return a link that narrows the search by a value, or that removes the restriction if the value is chosen."""
     other_facets = {facet: of for facet, of in chosen.items() if facet != name}
     is_chosen = chosen.get(name) == value
     parameters = {"q": query, **other_facets, **({} if is_chosen else {name: value})}

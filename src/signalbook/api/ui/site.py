@@ -1,8 +1,8 @@
-"""The explorer as a site of files: the pages of a registry that are there without a server (docs/site.md).
+"""The explorer as a static site: the pages of a registry that need no server (docs/site.md).
 
-Pages are made by the same functions and templates as those that the server shows. Here they get the names of files, and
-the links between them lead from file to file, so that the site works below any URL and from a disk. The same registry
-gives the same bytes.
+The pages are made by the same functions and templates as on a server. Here they get file names, and the links between
+them lead from file to file, so that the site works below any URL and from a disk. The same registry always gives the
+same bytes.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class SiteFile:
 
 @dataclass(kw_only=True)
 class SiteSummary:
-    """The content of a site: its number of ``pages``, of searchable ``entities``, and of entities in the index."""
+    """The size of a site: its number of ``pages``, the number of ``entities`` in its search index, and the size of the
+    index. ``left_out`` names the parts that the index does not contain."""
 
     pages: int = 0
     entities: int = 0
@@ -95,9 +96,10 @@ class RelationsPage:
 
 @dataclass(kw_only=True)
 class Site:
-    """The files of a registry. ``undated`` is the time that what has none got, as a timestamp: it is not shown.
+    """The files of the static site of a registry. ``undated`` is the timestamp that entities without a known time got;
+    it is not shown.
 
-    ``progress`` gets the number of pages that are made, and of all of them.
+    ``progress`` is called with the number of finished pages and the number of all pages.
     """
 
     engine: Engine
@@ -399,7 +401,7 @@ def _list_prose(texts: list[Text], level: int) -> Iterator[str]:
 
 
 def _split_words(texts: Iterator[str]) -> str:
-    """Return words as the search of the server has them, each once."""
+    """Return the words of ``texts`` as the server's search splits them, each once."""
     words = (chain(*split(text)) for text in texts)
     return " ".join(dict.fromkeys(chain.from_iterable(words)))
 

@@ -55,7 +55,10 @@ class TriedViolation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeContent:
-    """The outcome for one message: ``verdict`` in a word, and why. ``definition`` is the page of its definition."""
+    """The outcome for one message: ``verdict`` is a word or two, ``reason`` and ``violations`` explain it.
+
+    ``definition`` is the page of the definition that the message conforms to; otherwise it is empty.
+    """
 
     verdict: str
     good: bool
@@ -99,7 +102,7 @@ class Attempt:
         """Read the form in a body. Raises ``bad_request``."""
         fields = parse_form(body, request, most=_FIELDS)
         attempt = cls(
-            # Browsers end lines with CR LF, whatever was pasted.
+            # Browsers end all lines with CR LF.
             text=fields.get("message", "").replace("\r\n", "\n"),
             kind=fields.get("kind", "event"),
             base64="base64" in fields,

@@ -399,7 +399,7 @@ class RegistryRequest:
             return None
         most = self.settings.max_json_values
         value = parse_json_body(self.body, self.subject, max_depth=self.settings.max_depth, max_values=most)
-        if value is None:  # not to be taken for no body, which deletes everything (R169)
+        if value is None:  # null must not count as an empty body, which deletes everything (R169)
             detail = "the body needs to be a JSON object, not null"
             raise RegistryError("bad_request", subject=self.path.text, error_detail=detail)
         return value
@@ -491,7 +491,7 @@ class RegistryRequest:
             )
         contenttype = next((value for name, value in self.headers if name == "content-type"), None)
         if contenttype is not None and contenttype.partition(";")[0].strip().lower() == _FORM:
-            contenttype = None  # curl says so of everything it sends with -d
+            contenttype = None  # curl sends this type with every -d
         return DocumentBody(content=self.body, contenttype=contenttype, attributes=attributes)
 
 

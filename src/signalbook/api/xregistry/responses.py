@@ -123,7 +123,7 @@ def build_tree_response(view: View, request: RegistryRequest, options: ViewOptio
     state = (__version__, view.state(), view.model.fingerprint, view.capabilities)
     tag = compute_entity_tag(repr((*state, request.base_url, request.path, request.query)).encode())
     large = Response(headers=(("ETag", tag), NO_CACHE, *_JSON), etag=tag)
-    # A client that has it already costs neither rendering nor reading.
+    # If the client has the response already, nothing is read or rendered.
     if if_modified(large, request.raw_headers.conditions) is not large:
         return large.unmodified
     page = choose_page(view, request)
@@ -140,7 +140,7 @@ def build_document_response(
     """Return a Resource's or Version's document, or a redirect to its URL (R156-R161)."""
     document = view.load_document(xid, request.options(view, xid))
     headers = (*extra, *_list_document_headers(document, xid))
-    versionid = document.attributes.get("versionid")  # what refers to nothing shows none
+    versionid = document.attributes.get("versionid")  # a dangling cross reference has none
     if versionid is not None and not any(name == "Content-Location" for name, _ in extra):
         headers = (("Content-Location", f"{request.base_url}{xid.resource}/versions/{versionid}"), *headers)
     if document.url is not None and status == 200:

@@ -207,7 +207,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         if not spool.begun.done():
             return running.result()
         running.add_done_callback(partial(_log_failure, request.path.text))
-        if self._under_way >= settings.threads:  # each of them fills a file
+        if self._under_way >= settings.threads:  # each large response fills a file
             spool.abandon()
             raise StorageBusy(f"{self._under_way} large responses are under way; try again")
         self._under_way += 1

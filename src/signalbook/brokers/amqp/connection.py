@@ -81,7 +81,7 @@ def refusals() -> Iterator[None]:
 
 
 class AMQPConnection:
-    """A connection with one session, on channel 0, for use by one thread. All methods raise ``BrokerError``.
+    """A connection with one session, on channel 0, for use by one thread. Methods raise ``BrokerError``.
 
     ``host`` is the name of the broker, ``container`` the name of this client.
     """
@@ -126,7 +126,10 @@ class AMQPConnection:
         self._write(_AMQP[1], code, fields, payload)
 
     def receive(self) -> tuple[int, list[Any], bytes]:
-        """Return code, fields and payload of the next performative. Raises ``AMQPEnded`` for the end of the link."""
+        """Return code, fields and payload of the next performative.
+
+        Raises ``AMQPEnded`` if the broker ends the link, the session or the connection.
+        """
         code, fields, payload = self._read(_AMQP[1])
         if code in (CLOSE, END):
             raise AMQPEnded(*format_error("the broker ended the connection", _at(fields, 0)))
@@ -254,7 +257,7 @@ class AMQPSender:
     """A sender of messages over one link to the node ``address``, for use by one thread.
 
     With ``settled`` messages are sent without waiting for the broker's confirmation. ``properties`` are the properties
-    of the link. All methods raise ``BrokerError``.
+    of the link. Methods raise ``BrokerError``.
     """
 
     def __init__(
@@ -422,7 +425,7 @@ class AMQPDelivery:
 
 
 class AMQPReceiver:
-    """A receiver of messages from the node ``address``, for use by one thread. All methods raise ``BrokerError``.
+    """A receiver of messages from the node ``address``, for use by one thread. Methods raise ``BrokerError``.
 
     The broker sends at most ``most`` messages that are not yet accepted. When the connection ends, the broker delivers
     messages that were not accepted again, to this or another receiver.

@@ -1,7 +1,7 @@
 """Encoding and decoding of AMQP 1.0 values and messages (parts 1 and 3).
 
-The AMQP types long, double, string, binary, list and map are Python's own types. Other types that can be encoded have
-a class here. Numbers of types that are only decoded become plain ``int`` and ``float``.
+The AMQP types null, boolean, long, double, uuid, string, binary, list and map are Python's own types. Other types that
+can be encoded have a class here. Numbers of types that are only decoded become plain ``int`` and ``float``.
 """
 
 from __future__ import annotations

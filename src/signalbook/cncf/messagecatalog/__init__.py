@@ -1,5 +1,5 @@
-"""Message Catalog, both drafts: documents and metaschemas, and how they and message groups become each other.
+"""Convert between Message Catalog documents of both drafts and message groups, and check them by metaschemas.
 
-``definitions`` has what the APIs use, ``conversion`` makes messages of definitions and definitions of messages;
-docs/message-catalog.md tells what becomes of what.
+``definitions`` has the functions for the APIs. ``conversion`` converts definitions to messages and back.
+docs/message-catalog.md describes the mapping.
 """

@@ -1,9 +1,9 @@
-"""Definitions of the drafts converted to messages of xRegistry, and messages to definitions (J-13 to J-18).
+"""Convert definitions of the drafts to messages of xRegistry, and messages to definitions (J-13 to J-18).
 
-Definitions are spelt as in 0.1. What has no place in xRegistry, such as a template where it has a number, is left out:
-``originals`` keeps it. What the drafts cannot say is left out of definitions: property types and ``specurl``, and for
-the predefined formats whatever their metaschemas have no section for, but for what the sections ``protocol``,
-``envelope`` and ``payload`` take.
+Definitions have the spelling of 0.1. Values that xRegistry cannot represent, such as a template in place of a number,
+are left out of the message, and ``originals`` keeps them. Members that the drafts cannot represent are left out of
+definitions: property types and ``specurl``. Definitions of the predefined formats contain only the sections of their
+metaschemas, and the sections ``protocol``, ``envelope`` and ``payload``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _BY_MEDIA_TYPE: Final = {"avro": "Avro/1.11", "json": _JSON_SCHEMA, "protobuf": 
 
 
 def validate_dataschema(dataschema: JSON, path: str, *, uri: bool = True) -> Iterator[Finding]:
-    """Yield findings about a Data Schema object. ``uri`` means that its value is a reference and no template."""
+    """Yield findings about a Data Schema object. ``uri`` means that its value is a URI reference, not a template."""
     if not isinstance(dataschema, dict):
         yield _build_dataschema_finding(path, "it needs to be an object with value, schematype or schema")
         return
@@ -73,9 +73,10 @@ def validate_dataschema(dataschema: JSON, path: str, *, uri: bool = True) -> Ite
 
 
 def build_dataschema_attributes(dataschema: JSONObject, contenttype: JSON) -> JSONObject:
-    """Return a message's attributes for it: one inline wins over one that is only named (C-23).
+    """Return the attributes of a message for a Data Schema object. An inline schema takes precedence over a URI (C-23).
 
-    ``dataschemaformat`` follows from the type, the schema itself or the content type; what has none is left out.
+    ``dataschemaformat`` is derived from the type, the schema itself or the content type. If there is none, the result
+    is empty.
     """
     schema, value = dataschema.get("schema"), dataschema.get("value")
     schema_format = _format(dataschema.get("schematype"), schema, contenttype)
@@ -89,7 +90,7 @@ def build_dataschema_attributes(dataschema: JSONObject, contenttype: JSON) -> JS
 
 
 def render_dataschema(message: JSONObject) -> JSONObject:
-    """The Data Schema object of a message, empty if it has no schema."""
+    """Return the Data Schema object of a message; empty if it has no schema."""
     rendered: JSONObject = {}
     value = message.get("dataschemauri") or message.get("dataschemaxid")
     if isinstance(value, str):
@@ -102,7 +103,7 @@ def render_dataschema(message: JSONObject) -> JSONObject:
 
 
 def _format(kind: JSON, schema: JSON, contenttype: JSON) -> str | None:
-    # What is stated counts first, then what the schema says itself, then the content type.
+    # The stated type takes precedence, then the schema itself, then the content type.
     if kind == "JSON" or (kind is None and isinstance(schema, dict) and "$schema" in schema):
         stated = schema.get("$schema") if isinstance(schema, dict) else None
         return dialect(stated) or _JSON_SCHEMA
@@ -123,7 +124,7 @@ def _find_format_by_media_type(contenttype: JSON) -> str | None:
 
 
 def _find_schema_type(format: str, schema: JSON) -> str:
-    """Return the well-known name, if it leads back to this very format."""
+    """Return the well-known name of a format if that name leads back to exactly this format, else the format."""
     name = _SCHEMA_TYPES.get(format.partition("/")[0].lower(), format)
     return name if _format(name, schema, None) == format else format
 
@@ -144,7 +145,7 @@ DEFINING: Final = (
     "dataschemaxid",
     "datacontenttype",
 )
-"""The attributes of a message that a definition becomes."""
+"""The attributes of a message that are derived from a definition."""
 ALWAYS: Final = ("id", "source", "specversion", "type")
 """Attributes that every CloudEvent has (J-15)."""
 HEADER: Final[JSONObject] = {"durable": False, "priority": 4, "first-acquirer": False, "delivery-count": 0}
@@ -153,9 +154,9 @@ HEADER: Final[JSONObject] = {"durable": False, "priority": 4, "first-acquirer": 
 _MAX_SCALAR_BYTES: Final = 4000
 _ATTRIBUTE_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
 _PROPERTY_KEY: Final = re.compile(r"[a-z0-9][a-z0-9:_.-]{0,62}", re.ASCII)
-# Property definitions that are URI templates unless they say otherwise.
+# Properties that are URI templates by default.
 _TEMPLATED: Final = frozenset({"source", "subject", "to", "reply-to", "dataschema"})
-# And the one of these names, in AMQP's properties, that is not.
+# Of these, the one that is a string by default in AMQP's properties.
 _STRINGS: Final = {"properties": frozenset({"subject"})}
 _UNTYPED: Final = frozenset({"time", "absolute-expiry-time", "creation-time", "group-sequence"})
 # Formats of no draft, whose definitions are xRegistry's protocoloptions.
@@ -163,7 +164,10 @@ _XREGISTRY_FORMATS: Final = frozenset({HTTP, KAFKA})
 
 
 def definition_to_message(format: str, definition: JSONObject, group: Mapping[str, JSON]) -> JSONObject:
-    """The ``DEFINING`` attributes of a message in ``group``; ``definition`` is spelt as in 0.1, and has no faults."""
+    """Return the ``DEFINING`` attributes of a message in ``group``.
+
+    ``definition`` must be valid and have the spelling of 0.1.
+    """
     if format == XREGISTRY:
         return {name: definition[name] for name in DEFINING if definition.get(name) is not None}
     protocol = choose_protocol(format, group, read_mqtt_version(definition))
@@ -206,14 +210,14 @@ def _is_valid_metadata(name: str, template: JSONObject) -> bool:
     value = template.get("value")
     if name == SCHEMA and isinstance(value, str) and not is_uri_template(value):
         return False
-    # Messages of xRegistry are of CloudEvents 1.0 alone.
+    # xRegistry supports only CloudEvents 1.0.
     if name == "specversion" and value not in (None, "", "1.0"):
         return False
     return _ATTRIBUTE_NAME.fullmatch(name) is not None and _is_short(template)
 
 
 def _build_protocol_options(format: str, definition: JSONObject) -> JSONObject:
-    """Return the ``protocoloptions``: every section in its place."""
+    """Return the ``protocoloptions`` with all sections of a definition."""
     options: JSONObject = {}
     for section in METASCHEMAS[format]:
         body = definition.get(section.name)
@@ -239,7 +243,7 @@ def _build_protocol_options(format: str, definition: JSONObject) -> JSONObject:
 
 
 def _map_fields(section: MetaschemaSection, body: JSONObject) -> Iterator[tuple[str, JSON]]:
-    """Yield the fields of a section that xRegistry has a place for, with what it has there."""
+    """Yield the fields of a section that xRegistry can represent, as name and value in xRegistry."""
     for name, template in body.items():
         field = section.find_field(name)
         if field is None or not field.place or not isinstance(template, dict) or not _is_short(template):
@@ -252,19 +256,19 @@ def _map_fields(section: MetaschemaSection, body: JSONObject) -> Iterator[tuple[
 
 
 def _convert_constant(field: MetaschemaField, template: JSONObject) -> JSON:
-    """Return a value of MQTT, NATS or an AMQP header, as xRegistry has it; None if it cannot."""
+    """Return a value of MQTT, NATS or an AMQP header in the form of xRegistry, or None if that is impossible."""
     value = template.get("value")
     if field.uri:
         return replace_dashes(value) if isinstance(value, str) and value and is_uri_template(value) else None
     if field.type in (STRING, BINARY):
         return value or None
     exact = convert_value(literal(template), field.type)
-    # Still a text: a template, where xRegistry wants a number or a truth value.
+    # A string is a template here, but xRegistry needs a number or a boolean.
     return None if isinstance(exact, str) else exact
 
 
 def _build_property(field: MetaschemaField, template: JSONObject, *, required: bool, within: str = "") -> JSONObject:
-    """Return a property definition."""
+    """Return the property definition for a field's ``template``."""
     value = template.get("value")
     definition: JSONObject = {}
     # Before int: in Python True is one.
@@ -283,10 +287,10 @@ def _build_property(field: MetaschemaField, template: JSONObject, *, required: b
 
 
 def _choose_property_type(field: MetaschemaField, value: str, within: str) -> JSONObject:
-    """Return the type to state with a ``value``, if it is not the model's default for it (J-13, J-17)."""
+    """Return the type to state for ``value``, or nothing if it is the model's default (J-13, J-17)."""
     if field.type in (TIMESTAMP, INTEGER) or field.place in _UNTYPED:
         return {}
-    # Some properties are templates unless they say otherwise: only what differs from that is stated.
+    # Some properties are templates by default. State the type only if it differs from the default.
     templated = field.place in _TEMPLATED - _STRINGS.get(within, frozenset())
     if is_simple(value):
         return {} if templated else {"type": "uritemplate"}
@@ -294,7 +298,7 @@ def _choose_property_type(field: MetaschemaField, value: str, within: str) -> JS
 
 
 def _build_payload_attributes(definition: JSONObject, contenttype: JSON) -> JSONObject:
-    """Return the data schema of formats that have it in a section of its own."""
+    """Return the attributes for the data schema of formats with a separate section for it."""
     for name in (PAYLOAD, "applicationdata"):
         schema = _read_object(definition, name).get(SCHEMA)
         if isinstance(schema, dict):
@@ -313,7 +317,10 @@ def _is_short(template: JSONObject) -> bool:
 
 
 def message_to_definition(format: str, message: JSONObject) -> JSONObject:
-    """The definition in ``message``, whose group has ``format``; all of xRegistry's for a format that is none."""
+    """Return the definition in ``message``, whose group has ``format``.
+
+    For an unknown format, it has all ``DEFINING`` attributes.
+    """
     if format == CLOUDEVENTS:
         return _render_cloudevents_definition(message)
     if format in METASCHEMAS:
@@ -328,7 +335,7 @@ def _render_cloudevents_definition(message: JSONObject) -> JSONObject:
     attributes = {name: _render_template(body, required=name in ALWAYS) for name, body in metadata.items()}
     schema = render_dataschema(message)
     if schema:
-        # The attribute's own value is what an event carries; the other is where the schema is.
+        # The value of the attribute is sent in events, and takes precedence over the location of the schema.
         stated = {name: value for name, value in attributes.get(SCHEMA, {}).items() if value != ""}
         attributes[SCHEMA] = {"value": "", **schema, **stated}
     _add_content_type(CLOUDEVENTS, {"attributes": attributes}, message)
@@ -374,7 +381,7 @@ def _render_section(section: MetaschemaSection, options: JSONObject) -> JSONObje
             fields[field.name] = {"value": value} if field.constant else _render_template(value)
         elif section.names is not None and isinstance(value, dict):
             fields[place] = _render_template(value)
-    # Where the options are the section, they may be all of other sections: then this one is not there.
+    # If the options themselves are the section, all of them may belong to other sections.
     return fields if fields or section.place else None
 
 
@@ -395,14 +402,14 @@ def _choose_type(type: JSON) -> str:
 
 
 def _add_mqtt_version(definition: JSONObject, message: JSONObject) -> None:
-    """Stated where it is not the default."""
+    """Add the version of MQTT if it is not the default."""
     version = str(message.get("protocol") or "").partition("/")[2]
     if version and version != MQTT_VERSION:
         definition["publish"] = {"mqttversion": {"value": version}, **definition.get("publish", {})}
 
 
 def _add_content_type(format: str, definition: JSONObject, message: JSONObject) -> None:
-    """A payload's content type that xRegistry states beside the metadata, where the drafts have but one place."""
+    """Add ``datacontenttype`` of a message to the definition. The drafts have a single place for it."""
     stated = message.get("datacontenttype")
     if isinstance(stated, str) and format in CONTENT_TYPES:
         section, field = CONTENT_TYPES[format]

@@ -1,4 +1,4 @@
-"""Definitions, their versions and groups: what is posted, what is shown (B-1 to B-6, C-2 to C-17, J-16)."""
+"""Convert posted definitions, versions and groups to attributes, and render them (B-1 to B-6, C-2 to C-17, J-16)."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _RENAMED_MEMBERS: Final = {"description": "description", "authority": "authority
     name: name for name in ("relatedvia", "relation")
 }
 _INHERITED: Final = ("name", "icon", "documentation", "deprecated")
-"""Attributes of xRegistry that no draft has: a new version takes them over."""
+"""Attributes of xRegistry that no draft has. A new version takes them from the last one."""
 MEMBERS: Final = frozenset({*_RENAMED_MEMBERS, "documentation", "relatedto", TAGS})
-"""What a client may say of a definition; absent, it stays."""
+"""The members of a definition that a client may set. A missing member keeps its value."""
 SERVER: Final = frozenset(
     {"id", "format", "specversion", "version", "versions", "definition", "createdtimeutc", "updatedtimeutc"}
 )
-"""Members that are checked, or are the server's own to say."""
+"""Members that are only checked, or set by the server."""
 
 
 def build_message_attributes(document: Mapping[str, JSON], before: Mapping[str, JSON]) -> JSONObject:
@@ -49,7 +49,7 @@ def build_message_attributes(document: Mapping[str, JSON], before: Mapping[str, 
     members = {name: document[name] if name in document else described.get(name) for name in MEMBERS}
     if "versionuri" not in document:
         members["versionuri"] = None
-    # A Version is whole by itself: what no draft has words for is taken over from the one before.
+    # A Version has all its attributes, so those that no draft has are copied from the last one.
     attributes: JSONObject = {name: before[name] for name in _INHERITED if before.get(name) is not None}
     attributes |= {place: members[name] for name, place in _RENAMED_MEMBERS.items() if members[name] is not None}
     if members["relatedto"] is not None:
@@ -63,7 +63,7 @@ def build_message_attributes(document: Mapping[str, JSON], before: Mapping[str, 
 
 
 def describe(message: Mapping[str, JSON]) -> JSONObject:
-    """Return the definition of a message in the form of 0.1."""
+    """Return the members of a definition of 0.1 for a message."""
     members: JSONObject = {
         name: message[place] for name, place in _RENAMED_MEMBERS.items() if message.get(place) is not None
     }
@@ -78,7 +78,10 @@ def describe(message: Mapping[str, JSON]) -> JSONObject:
 
 
 def add_tag_labels(labels: JSON, tags: JSON) -> JSONObject:
-    """``labels`` with these ``tags``, each a label without value; as they were, where that does not tell it (J-16)."""
+    """Return ``labels`` with ``tags``, each as a label without a value (J-16).
+
+    If the tags cannot be restored from these labels, their text is kept in the label ``tags``.
+    """
     untagged = {name: value for name, value in _read_labels(labels).items() if value != "" and name != TAGS}
     if not isinstance(tags, str):
         return untagged
@@ -87,12 +90,12 @@ def add_tag_labels(labels: JSON, tags: JSON) -> JSONObject:
         **untagged,
         **{name: "" for name in names if _LABEL_KEY.fullmatch(name) and name not in untagged},
     }
-    # Tags that are no legal keys, or in another order, cannot be made of labels again: the text is kept.
+    # Tags that are not legal keys or not sorted cannot be restored from labels, so keep their text.
     return labels_with_tags if read_tags(labels_with_tags) == tags else {**labels_with_tags, TAGS: tags}
 
 
 def read_tags(labels: JSON) -> str | None:
-    """Return the tags in ``labels``, None if there are none."""
+    """Return the tags in ``labels``, separated by commas, or None if there are none."""
     label_values = _read_labels(labels)
     if TAGS in label_values:
         return str(label_values[TAGS])
@@ -101,7 +104,7 @@ def read_tags(labels: JSON) -> str | None:
 
 
 def group_properties(labels: JSON) -> JSONObject:
-    """The labels with values: ``groupProperties`` of a group."""
+    """Return the labels with values, which are the ``groupProperties`` of a group."""
     return {name: value for name, value in _read_labels(labels).items() if value != "" and name != TAGS}
 
 
@@ -115,7 +118,7 @@ _GROUP_MEMBERS: Final = frozenset(
     {"id", "format", "specversion", *_GROUP_TEXTS, "groupProperties", "createdtimeutc", "updatedtimeutc", *DEFINITIONS}
 )
 GROUP_FILTERS: Final = ("id", "format", *_GROUP_TEXTS, "createdtimeutc", "updatedtimeutc")
-"""What groups can be filtered by (C-27)."""
+"""The members by which groups can be filtered (C-27)."""
 
 
 def validate_group(document: JSONObject) -> Iterator[Finding]:
@@ -134,20 +137,20 @@ def validate_group(document: JSONObject) -> Iterator[Finding]:
 
 
 def validate_specversion(document: JSONObject) -> Iterator[Finding]:
-    """A document that says which version of the draft it is of is of this one (C-2, C-3)."""
+    """Yield a finding if a document states another version of the draft (C-2, C-3)."""
     stated = document.get("specversion")
     if stated is not None and stated != SPECVERSION:
         yield _group_finding("specversion", f'it needs to be "{SPECVERSION}"')
 
 
 def validate_stand_alone(document: JSONObject) -> Iterator[Finding]:
-    """Yield findings about a group of 0.1 that is a document by itself (C-2)."""
+    """Yield a finding if a group of 0.1 that is a separate document lacks its ``specversion`` (C-2)."""
     if document.get("specversion") is None:
         yield _group_finding("specversion", f'a group needs it: "{SPECVERSION}"')
 
 
 def read_format(document: Mapping[str, JSON]) -> str:
-    """Return the format a group states, spelt right (B-3)."""
+    """Return the format that a group states, with its spelling corrected (B-3)."""
     stated = str(document.get("format"))
     return ALIASES.get(stated, stated)
 
@@ -162,7 +165,7 @@ def group_attributes(document: JSONObject, before: Mapping[str, JSON]) -> JSONOb
     text = document.get("documentation")
     properties = document.get("groupProperties")
     labels = before.get("labels") if properties is None else properties
-    # Text that was shown from the attribute of xRegistry goes back there unchanged.
+    # Unchanged text came from the attribute ``documentation`` of xRegistry, which stays as it is.
     is_unchanged = text is not None and text == before.get("documentation")
     body: JSONObject = {
         **_group_format(document),
@@ -175,7 +178,7 @@ def group_attributes(document: JSONObject, before: Mapping[str, JSON]) -> JSONOb
 
 
 def render_first_group(group: JSONObject) -> JSONObject:
-    """A group as the first draft has it."""
+    """Return a group in the form of the first draft."""
     rendered: JSONObject = {"id": draft_id(group["messagegroupid"]), "format": format_of(group)}
     if group.get("description") is not None:
         rendered["description"] = group["description"]
@@ -183,7 +186,7 @@ def render_first_group(group: JSONObject) -> JSONObject:
 
 
 def render_group(group: JSONObject) -> JSONObject:
-    """A group as 0.1 has it, without its definitions."""
+    """Return a group in the form of 0.1, without its definitions."""
     rendered: JSONObject = {
         "id": draft_id(group["messagegroupid"]),
         "specversion": SPECVERSION,
@@ -222,16 +225,16 @@ _TEXT_MEMBERS: Final = (
     "versionuri",
 )
 DEFINITION_FILTERS: Final = ("id", "format", *_TEXT_MEMBERS, "version", "createdtimeutc", "updatedtimeutc")
-"""What definitions can be filtered by, beside whatever is in ``definition``."""
+"""The members by which definitions can be filtered, in addition to members of ``definition``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostedVersion:
     """A version of a definition as a client sent it.
 
-    ``document`` has the members of 0.1 that are common to all versions, ``definition`` is spelt as there. ``content``
-    is the document of the first draft, if it was one; ``number`` and ``created`` count only in imported documents.
-    ``path`` is the place in a document, for findings.
+    ``document`` has the members of 0.1 that all versions share. ``definition`` has the spelling of 0.1. ``content`` is
+    the document of the first draft, or None. ``number`` and ``created`` are used only for imported documents. ``path``
+    is the place in a document, for findings.
     """
 
     id: str
@@ -243,15 +246,15 @@ class PostedVersion:
     path: str = ""
 
     def at(self, finding: Finding) -> Finding:
-        """``finding`` with its path in the whole document."""
+        """Return ``finding`` with its path in the whole document."""
         joint = "" if not (self.path and finding.path) or self.path.endswith(": ") else "."
         return replace(finding, path=f"{self.path}{joint}{finding.path}")
 
 
 def read_first_draft(id: str, format: str, document: JSON, content: Content, attributes: JSONObject) -> PostedVersion:
-    """Return a document of the first draft, with the ``attributes`` that came beside it.
+    """Return the version in a document of the first draft, with the ``attributes`` that were sent next to it.
 
-    One of an unknown format is what it is; of others members that are no sections are taken out.
+    For known formats, only sections are kept. For unknown formats, ``definition`` is empty.
     """
     body = document if isinstance(document, dict) and format in KNOWN else {}
     sections = metaschemas.select_sections(format, body, originals.BESIDE)
@@ -315,7 +318,7 @@ def validate_definition(format: str, posted: PostedVersion) -> Iterator[Finding]
 
 
 def validate_strictly(posted: PostedVersion) -> Iterator[Finding]:
-    """Yield findings that reject a version in the API only: documents in folders have them (L-19)."""
+    """Yield findings for which the API rejects a version. Documents in folders are accepted with them (L-19)."""
     yield from (posted.at(finding) for finding in _validate_uris(posted.document))
 
 
@@ -327,7 +330,7 @@ def validate_relations(posted: PostedVersion, definition_ids: Collection[str]) -
 
 
 def criteria(format: str, definition: JSONObject) -> JSON:
-    """Return what identifies the message in all versions (B-6): the type of a CloudEvent, else None."""
+    """Return the value that must be the same in all versions (B-6): the type of a CloudEvent, else None."""
     attributes = definition.get("attributes") if format == CLOUDEVENTS else None
     return literal(attributes.get("type")) if isinstance(attributes, dict) else None
 
@@ -335,7 +338,10 @@ def criteria(format: str, definition: JSONObject) -> JSON:
 def build_definition_attributes(
     format: str, posted: PostedVersion, group: Mapping[str, JSON], before: Mapping[str, JSON] | None = None
 ) -> JSONObject:
-    """Return the attributes of a message's new version in ``group``; ``before`` are those of the last one."""
+    """Return the attributes of a new version of a message in ``group``.
+
+    ``before`` are those of the last version, if any.
+    """
     message = build_message_attributes(posted.document, before or {})
     if format in KNOWN:
         message |= definition_to_message(format, posted.definition, group)
@@ -345,9 +351,9 @@ def build_definition_attributes(
 
 
 def render_definition(format: str, latest: JSONObject, version: JSONObject) -> JSONObject:
-    """A version as one object with what is common to all (C-9 (b)); ``latest`` is the message that says that."""
+    """Return a version as one object that includes the members all versions share (C-9 (b)), taken from ``latest``."""
     members = describe(latest)
-    # The URI is that of one version: the latest one's is not that of the others.
+    # The URI belongs to one version, so the latest one's is not shared.
     members.pop("versionuri", None)
     version_uri = {"versionuri": version["globaluri"]} if version.get("globaluri") else {}
     return {
@@ -364,7 +370,10 @@ def render_definition(format: str, latest: JSONObject, version: JSONObject) -> J
 
 
 def build_embedded_definition(versions: list[JSONObject]) -> JSONObject:
-    """Return versions from ``render_definition``, the latest last, as one document of their definition (C-9 (a))."""
+    """Return one document for a definition with all its versions (C-9 (a)).
+
+    ``versions`` come from ``render_definition``, the latest last.
+    """
     shared = {name: value for name, value in versions[-1].items() if name not in (*_OF_VERSION, "specversion")}
     return {**shared, "versions": [{n: version[n] for n in _OF_VERSION if n in version} for version in versions]}
 

@@ -1,4 +1,4 @@
-"""Documents of a catalog, all shapes, as what is posted and as documents of xRegistry (C-8 to C-14)."""
+"""Read documents of a catalog in all shapes, and convert them to documents of xRegistry (C-8 to C-14)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_VERSION_NUMBER: Final = 2**53
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogGroup:
-    """A group's document: its own members, and every version of every definition in it, in order."""
+    """The document of a group: its own members, and every version of every definition in it, in order."""
 
     id: str
     document: JSONObject
@@ -31,7 +31,7 @@ class CatalogGroup:
 
 
 class CatalogReader:
-    """Reads documents, and keeps all their ``findings``, up to a hundred."""
+    """Reads documents, and collects up to a hundred ``findings``."""
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
@@ -44,7 +44,7 @@ class CatalogReader:
         ]
 
     def read_group(self, document: JSONObject, path: str = "", key: str = "") -> CatalogGroup:
-        """Return a group with the definitions it embeds."""
+        """Return a group with the definitions embedded in it."""
         group_id = self._read_id(document, key, path)
         here = [
             Finding(path=_join_path(path, f.path), rule=f.rule, message=f.message)
@@ -58,7 +58,7 @@ class CatalogReader:
         return CatalogGroup(id=group_id, document=document, posted=tuple(posted), path=path)
 
     def read_definition(self, document: JSONObject, format: str, path: str = "", key: str = "") -> list[PostedVersion]:
-        """Return the versions of a definition in either shape, each with what is common to all (C-9)."""
+        """Return the versions of a definition in either shape, each with the members all versions share (C-9)."""
         definition_id = self._read_id(document, key, path)
         if VERSIONS not in document:
             return [self._read_version(definition_id, document, document, format, path, None)]
@@ -86,7 +86,7 @@ class CatalogReader:
         self, id: str, document: JSONObject, body: JSONObject, format: str, path: str, number: int | None
     ) -> PostedVersion:
         definition = body.get(DEFINITION)
-        # The first draft has its sections beside the members: what is no member is taken for a section.
+        # The first draft has sections next to members, so whatever is not a member is a section.
         if definition is None:
             sections = select_sections(format, body, BESIDE | MEMBERS)
             document = {name: value for name, value in document.items() if name not in sections}
@@ -108,7 +108,7 @@ class CatalogReader:
         )
 
     def _read_members(self, collection: JSON, path: str) -> Iterator[tuple[tuple[str, str], JSONObject]]:
-        """Yield entries of a list or map with their path and key. Anything else in it is a finding."""
+        """Yield the entries of a list or map with their path and key. Other entries cause a finding."""
         if collection is None:
             return
         if not isinstance(collection, dict | list):
@@ -121,7 +121,7 @@ class CatalogReader:
             yield (f"{path}.{key}" if key else f"{path}[{position}]", key), body
 
     def _read_id(self, document: JSONObject, key: str, path: str) -> str:
-        """Return the id, of a member of a map its key (C-12)."""
+        """Return the id. For a member of a map it must equal the key (C-12)."""
         stated_id = document.get("id", key or None)
         if not is_segment(stated_id):
             self._add_fault(
@@ -159,7 +159,7 @@ def validate_group_document(group: CatalogGroup, format: str, other_ids: Collect
 
 
 def build_registry_group(group: CatalogGroup) -> JSONObject:
-    """Return a checked group and all in it, as a document of xRegistry: versions keep their numbers."""
+    """Return a checked group with all its messages as a document of xRegistry. Versions keep their numbers."""
     attributes = {
         name: value for name, value in definitions.group_attributes(group.document, {}).items() if value is not None
     }
@@ -179,7 +179,7 @@ def build_registry_group(group: CatalogGroup) -> JSONObject:
 
 
 def _assign_numbers(posted: list[PostedVersion]) -> list[PostedVersion]:
-    """Return versions by number. One without a number follows the one before it in the document."""
+    """Return versions by number. A version without a number gets the next number after the one before it."""
     numbered: list[PostedVersion] = []
     for version in posted:
         last = numbered[-1].number or 0 if numbered else 0
@@ -222,14 +222,15 @@ _MAX_SHOWN_FINDINGS: Final = 20
 
 
 def adopt_catalog_documents(sources: Sequence[SourceDocument]) -> list[SourceDocument]:
-    """``sources`` with every catalog's document among them as one of the registry.
+    """Return ``sources`` with the documents of catalogs converted to documents of the registry.
 
-    A definition or version that stands alone belongs to the group whose document is in its folder, or the next one
-    above; without any, to a group named like its folder. Where there are documents of catalogs, others that are no
-    registry's either are left out, which a repair tells. Raises ``DocumentError`` with every finding.
+    A separate definition or version belongs to the group whose document is in its folder, or in the nearest folder
+    above. Without one, it belongs to a group with the name of its folder. If there are documents of catalogs, other
+    documents that are not a registry's are left out, which a repair reports. Raises ``DocumentError`` with the
+    findings.
     """
     shapes = [shape_of(source.document) for source in sources]
-    # Without a catalog among them, it is not for this module to say what is no document.
+    # Without documents of catalogs, this module must not leave out any document.
     if not any(shapes):
         return list(sources)
     adopting = _Adoption()
@@ -247,7 +248,7 @@ def adopt_catalog_documents(sources: Sequence[SourceDocument]) -> list[SourceDoc
 
 @dataclass(slots=True)
 class _GroupDocuments:
-    """A group with its document, its versions, and the documents they were found in."""
+    """A group with its versions, and the documents that contained them."""
 
     group: CatalogGroup
     owner: str
@@ -263,7 +264,7 @@ class _Adoption:
         self._findings: list[str] = []
 
     def take(self, source: SourceDocument, shape: Shape) -> None:
-        """Read a document; what belongs to a group elsewhere waits."""
+        """Read a document. A definition or version of a group elsewhere is kept for ``build_sources``."""
         reading = CatalogReader()
         match shape:
             case Shape.ROOT:
@@ -302,9 +303,9 @@ class _Adoption:
         self._groups[entity_id(group.id)] = entry
 
     def _add_loose_document(self, source: SourceDocument, document: JSONObject) -> None:
-        """A definition or version that stands alone."""
+        """Add a separate definition or version to its group."""
         folder = PurePath(source.name).parent
-        # The nearest folder above that has the document of a group.
+        # Find the nearest folder, going up, with the document of a group.
         near = next((self._places[place] for place in (folder, *folder.parents) if place in self._places), [])
         if len(near) > 1:
             names = ", ".join(near)
@@ -331,12 +332,12 @@ class _Adoption:
 
 
 def _add_source_name(posted: Iterable[PostedVersion], source: SourceDocument) -> list[PostedVersion]:
-    """Return versions whose paths name their document."""
+    """Return versions whose paths begin with the name of their document."""
     return [replace(version, path=f"{source.name}: {version.path}") for version in posted]
 
 
 def _build_source(entry: _GroupDocuments) -> SourceDocument:
-    """Return the document of the registry, with what was put right in it, and a label that tells so (L-38)."""
+    """Return the document of the registry for a group, with repairs and a label that lists their rules (L-38)."""
     names = ", ".join(source.name for source in entry.sources[:3])
     read = (replace(repair, file=source.name) for source in entry.sources for repair in source.repairs)
     repairs = tuple(dict.fromkeys((*read, *_find_repairs(entry))))

@@ -1,8 +1,8 @@
-"""Formats of groups, the metaschemas of the predefined ones as tables, and the two drafts' spellings of a definition.
+"""Define the formats of groups, their metaschemas as tables, and the two spellings of definitions.
 
-B-12 to B-16, C-5, C-25, C-26, J-11, J-13. The names are those of the drafts; ``place`` is the member of the
-message's ``protocoloptions`` (``envelopemetadata`` for CloudEvents). The first draft has fields as values, 0.1 as
-objects; everything else works on the spelling of 0.1, which says more.
+B-12 to B-16, C-5, C-25, C-26, J-11, J-13. Names are those of the drafts. ``place`` is the member of the message's
+``protocoloptions`` (``envelopemetadata`` for CloudEvents). The first draft has fields as values, 0.1 as objects. All
+other modules use the spelling of 0.1, which can express more.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _UTF8_NAME: Final = re.compile(r"[^\x00-\x1f]+")
 class MetaschemaField:
     """A field of a section.
 
-    ``place`` is its name in xRegistry. ``constant`` means that xRegistry has only an exact value there, no property
-    definition; ``uri`` that its type there is a URI template; ``modern`` that only MQTT 5.0 has the field. ``values``
-    are its values, if they are few.
+    ``place`` is its name in xRegistry. ``constant`` means that xRegistry has only an exact value there, not a property
+    definition. ``uri`` means that its type there is a URI template, ``modern`` that only MQTT 5.0 has the field.
+    ``values`` are the allowed values, if they are limited.
     """
 
     name: str
@@ -61,7 +61,7 @@ class MetaschemaSection:
     listed: bool = False
 
     def find_field(self, name: str) -> MetaschemaField | None:
-        """Return the field called so; an open section has any."""
+        """Return the field ``name``, or None. An open section has any field."""
         declared = next((field for field in self.fields if field.name == name), None)
         return declared or (MetaschemaField(name=name, place=name, type=ANY) if self.names is not None else None)
 
@@ -159,12 +159,15 @@ METASCHEMAS: Final[dict[str, tuple[MetaschemaSection, ...]]] = {
         _PAYLOAD,
     ),
 }
-"""By the name of the format. NATS is that of 0.1: the first draft names it and gives it none."""
+"""The metaschemas by format.
+
+That of NATS is from 0.1, because the first draft names the format without a metaschema.
+"""
 
 PROTOCOL: Final = "protocol"
 ENVELOPE: Final = "envelope"
 PAYLOAD: Final = "payload"
-"""Sections of definitions here that no metaschema has: for what a message of xRegistry says more (J-18)."""
+"""Sections that no metaschema has. They hold what only a message of xRegistry can state (J-18)."""
 _MORE: Final = {CLOUDEVENTS: (PROTOCOL, ENVELOPE)}
 
 
@@ -174,9 +177,9 @@ def list_section_names(format: str) -> frozenset[str]:
 
 
 def select_sections(format: str, document: JSONObject, beside: Set[str]) -> JSONObject:
-    """The sections in a ``document`` of the first draft, where they are members among others, such as those ``beside``.
+    """Return the sections in a ``document`` of the first draft, without the members in ``beside``.
 
-    What is no object and no section's name is an attribute of somebody's own (B-4).
+    A member that is neither an object nor has the name of a section is an extension attribute (B-4).
     """
     members = {name: value for name, value in document.items() if name not in beside}
     if format not in METASCHEMAS:
@@ -190,11 +193,11 @@ CONTENT_TYPES: Final = {
     AMQP: ("properties", "contenttype"),
     MQTT: ("publish", "contenttype"),
 }
-"""Section and field that tell the media type of the payload."""
+"""The section and field with the media type of the payload, by format."""
 
 ENCODINGS: Final = ("Data", "Value", "Sequence")
 MQTT_VERSION: Final = "5.0"
-"""Where a definition tells none (B-15)."""
+"""The version of MQTT if a definition states none (B-15)."""
 
 
 def read_mqtt_version(definition: dict[str, object]) -> str:
@@ -209,11 +212,11 @@ def read_mqtt_version(definition: dict[str, object]) -> str:
 HTTP: Final = "HTTP"
 KAFKA: Final = "KAFKA"
 XREGISTRY: Final = "xRegistry"
-"""The format of groups that state neither envelope nor protocol, and of no draft: definitions are as xRegistry's."""
+"""The format of groups without envelope and protocol. No draft has it; definitions are in the form of xRegistry."""
 
 PREDEFINED: Final = tuple(METASCHEMAS)
 ALIASES: Final = {"CloudsEvents": CLOUDEVENTS}
-"""The drafts' own misspelling (B-3, L-2)."""
+"""A misspelling in the drafts themselves (B-3, L-2)."""
 
 _CLOUDEVENTS: Final = "CloudEvents/1.0"
 _PROTOCOLS: Final = {AMQP: "AMQP/1.0", NATS: "NATS", HTTP: "HTTP", KAFKA: "KAFKA"}
@@ -221,9 +224,9 @@ _FAMILIES: Final = {AMQP.lower(): AMQP, MQTT.lower(): MQTT, NATS.lower(): NATS, 
 
 
 def format_of(group: Mapping[str, JSON]) -> str:
-    """The format that a group of xRegistry has in the drafts: by its envelope, else its protocol, else its own word."""
+    """Return the format of a group of xRegistry in the drafts: by its envelope, else its protocol, else ``format``."""
     envelope, protocol, stated = (group.get(name) for name in ("envelope", "protocol", "format"))
-    # The envelope counts before the protocol: a CloudEvent over MQTT is a CloudEvent.
+    # The envelope takes precedence over the protocol: a CloudEvent over MQTT is a CloudEvent.
     if isinstance(envelope, str) and envelope:
         return CLOUDEVENTS if family(envelope) == CLOUDEVENTS.lower() else envelope
     if isinstance(protocol, str) and protocol:
@@ -232,9 +235,9 @@ def format_of(group: Mapping[str, JSON]) -> str:
 
 
 def format_attributes(format: str) -> JSONObject:
-    """Return the attributes by which a group of xRegistry has ``format``; None means absent.
+    """Return the attributes that state ``format`` in a group of xRegistry. None means absent.
 
-    A group of format MQTT states no protocol: each definition may be for either version (J-11).
+    A group of format MQTT states no protocol, because each definition may be for either version (J-11).
     """
     if format == CLOUDEVENTS:
         return {"envelope": _CLOUDEVENTS, "protocol": None, "format": None}
@@ -252,7 +255,7 @@ def choose_protocol(format: str, group: Mapping[str, JSON], mqtt: str) -> str | 
 
 
 def family(name: str) -> str:
-    """An envelope's or protocol's name without its version, in lower case."""
+    """Return the name of an envelope or protocol without its version, in lower case."""
     return name.partition("/")[0].lower()
 
 
@@ -270,7 +273,10 @@ def validate_spelling(format: str, definition: JSONObject) -> Iterator[Finding]:
 
 
 def to_newer_spelling(format: str, definition: JSONObject) -> JSONObject:
-    """A definition of the first draft as 0.1 spells it; ``null`` is no field at all (B-11)."""
+    """Return a definition of the first draft in the spelling of 0.1.
+
+    A field that is ``null`` counts as absent (B-11).
+    """
     lifted = dict(definition)
     for name, section in _list_present_sections(format, definition):
         lifted[name] = {
@@ -282,7 +288,10 @@ def to_newer_spelling(format: str, definition: JSONObject) -> JSONObject:
 
 
 def to_first_spelling(format: str, definition: JSONObject) -> JSONObject:
-    """A definition of 0.1 as the first draft spells it: what is ``required``, descriptions and inline schemas go."""
+    """Return a definition of 0.1 in the spelling of the first draft.
+
+    ``required``, descriptions and inline schemas are lost.
+    """
     flat = dict(definition)
     for name, section in _list_present_sections(format, definition):
         flat[name] = {
@@ -290,7 +299,7 @@ def to_first_spelling(format: str, definition: JSONObject) -> JSONObject:
             for field, value in section.items()
             if value is not None and not _is_only_inline(field, value)
         }
-    # A section that lost all its fields goes, one that was empty before stays.
+    # Drop a section that lost all its fields. Keep one that was empty before.
     return {name: section for name, section in flat.items() if section != {} or definition.get(name) == {}}
 
 
@@ -303,5 +312,5 @@ def _list_present_sections(format: str, definition: JSONObject) -> Iterator[tupl
 
 
 def _is_only_inline(field: str, value: JSON) -> bool:
-    """Return True if a data schema has no identity, so that the first draft cannot express it."""
+    """Return True if a data schema has no URI, so that the first draft cannot express it."""
     return field == SCHEMA and isinstance(value, dict) and not value.get("value")

@@ -1,9 +1,9 @@
-"""What was sent, kept beside what it became, so that it comes back as it was (B-20, C-11).
+"""Keep definitions as they were sent next to the message made of them, to return them unchanged (B-20, C-11).
 
-A message's attribute ``draft`` has the ``definition`` as 0.1 was given it, or the ``content`` (``contentbase64`` if
-that is no text) and ``contenttype`` of a document of the first draft. It holds as long as the message says what that
-became: ``of`` is a fingerprint of it. It is left out where rendering the message gives the very same. ``more`` are
-members that no draft knows.
+A message's attribute ``draft`` has the ``definition`` that was sent to 0.1, or the ``content`` (``contentbase64`` if it
+is not text) and ``contenttype`` of a document of the first draft. ``of`` is a fingerprint of the message: the original
+is valid only while the message is unchanged. It is left out if rendering the message gives the same definition.
+``more`` are members that no draft knows.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from signalbook.values import JSONError, JSONObject, dump_json, fingerprint
 DRAFT: Final = "draft"
 JSON_TYPE: Final = "application/json"
 KNOWN: Final = frozenset({*PREDEFINED, HTTP, KAFKA, XREGISTRY})
-"""Formats whose definitions are understood; of another one nothing is assumed."""
+"""The formats whose definitions are understood. Nothing is assumed about other formats."""
 BESIDE: Final = frozenset(
     {"id", "description", "format", "version", "authority", "specversion", "createdtimeutc", "updatedtimeutc"}
 )
-"""Members of a document of the first draft that are no sections (B-23)."""
+"""Members of a document of the first draft that are not sections (B-23)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +45,16 @@ class Content:
 
 
 def keep_definition(format: str, message: JSONObject, sent: JSONObject) -> JSONObject:
-    """``message`` with the definition it was made of, if it does not tell all of it."""
+    """Return ``message`` with the definition ``sent``, unless rendering the message gives the same definition."""
     rendered = message_to_definition(format, message)
-    # Rendering gives back what was sent: there is nothing to keep.
+    # Rendering gives the same definition, so there is nothing to keep.
     if rendered == sent:
         return message
     return _add_original(message, {"of": fingerprint(rendered), "definition": sent})
 
 
 def keep_content(format: str, message: JSONObject, sent: Content) -> JSONObject:
-    """``message`` with the document it was made of."""
+    """Return ``message`` with the document ``sent`` that it was made of."""
     original: JSONObject = {"of": fingerprint(message_to_definition(format, message))}
     if sent.contenttype is not None:
         original["contenttype"] = sent.contenttype
@@ -66,7 +66,7 @@ def keep_content(format: str, message: JSONObject, sent: Content) -> JSONObject:
 
 
 def keep_members(message: JSONObject, more: JSONObject) -> JSONObject:
-    """``message`` with members that have no attribute there."""
+    """Return ``message`` with members for which it has no attribute."""
     return _add_original(message, {"more": more}) if more else message
 
 
@@ -77,7 +77,7 @@ def load_members(message: JSONObject) -> JSONObject:
 
 
 def restore_definition(format: str, message: JSONObject) -> JSONObject:
-    """Return the definition of a message, spelt as in 0.1: as it was sent, as long as that holds."""
+    """Return the definition of a message in the spelling of 0.1: as it was sent, unless the message has changed."""
     original, rendered = _load_valid_original(format, message)
     if isinstance(original.get("definition"), dict):
         return dict(original["definition"])
@@ -86,13 +86,13 @@ def restore_definition(format: str, message: JSONObject) -> JSONObject:
 
 
 def render_content(format: str, id: str, number: int, message: JSONObject) -> Content:
-    """A message as a document of the first draft: the bytes that were sent, as long as they hold, else JSON."""
+    """Return a message as a document of the first draft: as it was sent if the message is unchanged, else JSON."""
     sent = restore_content(format, message)
     if sent is not None:
         return sent
     sections = restore_definition(format, message)
     document = sections
-    # Of an unknown format nothing is assumed, not even that its documents have an id.
+    # For an unknown format, do not even assume that its documents have an id.
     if format in KNOWN:
         document = {"id": id, "format": format, "version": number}
         if message.get("description"):
@@ -102,7 +102,7 @@ def render_content(format: str, id: str, number: int, message: JSONObject) -> Co
 
 
 def restore_content(format: str, message: JSONObject) -> Content | None:
-    """Return the document of the first draft that a message was made of, if it still holds."""
+    """Return the first-draft document that a message was made of, or None if there is none or the message changed."""
     return _decode_content(_load_valid_original(format, message)[0])
 
 
@@ -116,10 +116,10 @@ def _read_original(message: JSONObject) -> JSONObject:
 
 
 def _load_valid_original(format: str, message: JSONObject) -> tuple[JSONObject, JSONObject]:
-    """Return the stored members, ``{}`` if they are outdated, and the message's own."""
+    """Return the stored original (``{}`` if the message changed), and the definition rendered from the message."""
     rendered = message_to_definition(format, message)
     original = _read_original(message)
-    # A message that was changed in xRegistry since does not say what was sent any more.
+    # If the message was changed in xRegistry, the original is outdated.
     return (original if original.get("of") == fingerprint(rendered) else {}), rendered
 
 
@@ -136,7 +136,10 @@ def _decode_content(original: JSONObject) -> Content | None:
 
 
 def _parse_content(format: str, content: Content) -> JSONObject:
-    """Return the definition in a document of the first draft; one that is no JSON object is shown as what it is."""
+    """Return the definition in a document of the first draft.
+
+    A document that is not a JSON object is kept as ``content``.
+    """
     try:
         document = parse_untrusted_json(content.body)
     except JSONError:

@@ -1,7 +1,7 @@
-"""Values of fields: the template language of both drafts (B-10, B-11, C-19 to C-22).
+"""Parse values of fields in the template language of both drafts (B-10, B-11, C-19 to C-22).
 
-The language is that of RFC6570, all levels, in the braces; the text around them is free, since it is no URI: a content
-type has spaces.
+Expressions in braces are those of RFC6570, all levels. The text around them need not be part of a URI: a content type,
+for instance, has spaces.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from signalbook.values import JSON, JSONObject, parse_timestamp
 
-# A dash is no character of a variable's name, but both drafts' own examples have it there (C-21).
+# RFC6570 allows no dash in names of variables, but examples in both drafts have one (C-21).
 _VARIABLE_NAME: Final = r"(?:[A-Za-z0-9_-]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_-]|%[0-9A-Fa-f]{2})+)*"
 _VARIABLE: Final = rf"{_VARIABLE_NAME}(?::[1-9][0-9]{{0,3}}|\*)?"
 _EXPRESSION: Final = re.compile(rf"\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}}", re.ASCII)
@@ -27,7 +27,7 @@ INTEGER: Final = "integer"
 TIMESTAMP: Final = "timestamp"
 BINARY: Final = "binary"
 ANY: Final = "any"
-"""Text, an integer or a truth value."""
+"""A string, an integer or a boolean."""
 
 _TYPE_NAMES: Final = {
     STRING: "a string",
@@ -40,7 +40,7 @@ _TYPE_NAMES: Final = {
 
 
 def find_value_error(value: JSON, type: str) -> str:
-    """Return why the ``value`` of a field of ``type`` is invalid, or "". None is no constraint (B-11)."""
+    """Return the reason why the ``value`` of a field of ``type`` is invalid, or "". None means no constraint (B-11)."""
     if value is None or value == "":
         return ""
     if isinstance(value, str):
@@ -54,7 +54,7 @@ def find_value_error(value: JSON, type: str) -> str:
 
 
 def find_expression_error(text: str) -> str:
-    """Return why the expressions of a template are invalid, or ""."""
+    """Return the reason why the expressions of a template are invalid, or ""."""
     remainder = _EXPRESSION.sub("", text)
     if "{" in remainder or "}" in remainder:
         return "a brace begins or ends no expression of RFC6570"
@@ -67,12 +67,12 @@ def has_expressions(text: str) -> bool:
 
 
 def is_simple(text: str) -> bool:
-    """Return True if there are expressions, all of RFC6570's level 1, which xRegistry supports (J-17)."""
+    """Return True if ``text`` has expressions and all are of RFC6570's level 1, which xRegistry supports (J-17)."""
     return _SIMPLE.search(text) is not None and not any(sign in _SIMPLE.sub("", text) for sign in "{}")
 
 
 def replace_dashes(text: str) -> str:
-    """Return ``text`` with ``_`` for the dashes in names of variables, which RFC6570 does not know (C-21)."""
+    """Return ``text`` with ``_`` in place of dashes in variable names, which RFC6570 does not allow (C-21)."""
     return _DASHED.sub(lambda match: match[0].replace("-", "_"), text)
 
 
@@ -82,7 +82,7 @@ def is_uri_template(text: str) -> bool:
 
 
 def literal(template: JSON) -> JSON:
-    """The exact value that a field's ``template`` demands, None if it leaves any freedom."""
+    """Return the exact value that a field's ``template`` requires, or None if it allows several values."""
     value = template.get("value") if isinstance(template, dict) else None
     if value is None or value == "" or (isinstance(value, str) and has_expressions(value)):
         return None
@@ -90,7 +90,7 @@ def literal(template: JSON) -> JSON:
 
 
 def convert_value(value: JSON, type: str) -> JSON:
-    """Return an exact ``value`` as JSON has its ``type`` (C-22): ``"true"`` is ``true``."""
+    """Return an exact ``value`` in the JSON form of its ``type`` (C-22): ``"true"`` becomes ``true``."""
     if not isinstance(value, str):
         return value
     if type == BOOLEAN:
@@ -99,7 +99,7 @@ def convert_value(value: JSON, type: str) -> JSON:
 
 
 def plain(template: JSONObject) -> JSON:
-    """The first draft's spelling of a field that 0.1 has as an object (C-5): its value, ``""`` for any."""
+    """Return the first draft's spelling of a field (C-5) that is an object in 0.1: its value, or ``""`` for any."""
     value = template.get("value")
     return "" if value is None else value
 

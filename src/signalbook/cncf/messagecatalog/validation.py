@@ -1,6 +1,6 @@
-"""Whether a definition keeps to the metaschema of its format, with every fault by its path.
+"""Check definitions by the metaschema of their format (B-12 to B-16, C-19 to C-26).
 
-B-12 to B-16, C-19 to C-26. Definitions are spelt as in 0.1; what has no metaschema is not looked at.
+Definitions have the spelling of 0.1. Formats without a metaschema are not checked.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def validate_against_metaschema(format: str, id: str, definition: JSON) -> Itera
 
 
 def find_doubts(format: str, definition: JSONObject) -> Iterator[Finding]:
-    """Yield findings for templates that xRegistry cannot express, and so reads as plain text (C-21, J-17)."""
+    """Yield warnings for templates that xRegistry cannot express, and therefore treats as plain text (C-21, J-17)."""
     for section in METASCHEMAS.get(format, ()):
         body = definition.get(section.name)
         for name, template in body.items() if isinstance(body, dict) else ():
@@ -78,7 +78,7 @@ def find_doubts(format: str, definition: JSONObject) -> Iterator[Finding]:
 
 
 def find_relatedvia_error(format: str, definition: JSONObject, relatedvia: str) -> str:
-    """Return why ``relatedvia`` in a definition of ``format`` is invalid (C-17), or ""."""
+    """Return the reason why ``relatedvia`` in a definition of ``format`` is invalid (C-17), or ""."""
     head, _, field = relatedvia.partition(".")
     if format == CLOUDEVENTS:
         has_field = _has_field(definition, "attributes", relatedvia)
@@ -142,7 +142,7 @@ def _validate_field(field: MetaschemaField, template: JSON, path: str) -> Iterat
 
 
 def _validate_template(template: JSONObject, path: str) -> Iterator[Finding]:
-    """The members beside the value (C-19)."""
+    """Check the members next to the value (C-19)."""
     if not isinstance(template.get("required"), bool | None):
         yield _build_metaschema_finding(f"{path}.required", "it needs to be true or false")
     if not isinstance(template.get("description"), str | None):
@@ -150,7 +150,7 @@ def _validate_template(template: JSONObject, path: str) -> Iterator[Finding]:
 
 
 def _validate_schema(section: MetaschemaSection, template: JSON, path: str) -> Iterator[Finding]:
-    """Yield findings about a schema. Among a CloudEvent's attributes it is a field, so a template is allowed (C-24)."""
+    """Yield findings about a schema. As an attribute of a CloudEvent it is a field, so a template is allowed (C-24)."""
     if template is None:
         return
     attribute = section.name == "attributes"
@@ -165,7 +165,7 @@ def _validate_encoding(value: JSON, path: str) -> Iterator[Finding]:
 
 
 def _validate_cloudevents(id: str, definition: JSONObject) -> Iterator[Finding]:
-    """B-12: ``type`` is there, exact, and the definition's id; known attributes are what CloudEvents says."""
+    """Check that ``type`` is exact and equals the definition's id, and that core attributes obey CloudEvents (B-12)."""
     attributes = definition.get("attributes")
     attributes = attributes if isinstance(attributes, dict) else {}
     stated = literal(attributes.get("type"))
@@ -198,7 +198,7 @@ _ATTRIBUTE_RULES: Final = {
 
 
 def _validate_mqtt(definition: JSONObject) -> Iterator[Finding]:
-    """B-15: what only MQTT 5.0 has."""
+    """Check that a definition for MQTT 3.1.1 has no fields that only MQTT 5.0 has (B-15)."""
     if read_mqtt_version(definition) != "3.1.1":
         return
     publish, properties = definition.get("publish"), definition.get("userproperty")

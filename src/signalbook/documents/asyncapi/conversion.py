@@ -1,4 +1,4 @@
-"""An AsyncAPI document as a document of a registry: a group of messages, one of schemas, and endpoints."""
+"""Convert an AsyncAPI document to a registry document with a group of messages, a group of schemas, and endpoints."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ _TOPICS: Final = {
 def convert_asyncapi(
     document: JSONObject, *, source: str, files: LocalFiles | None
 ) -> tuple[JSONObject, tuple[Repair, ...]]:
-    """The definitions in an AsyncAPI document, and what was lost or chosen; ``source`` is the file's name.
+    """Return the definitions in an AsyncAPI document, and a list of what was lost or chosen.
 
-    ``files`` are those that it may refer to. Raises ``DocumentError`` with the place (a JSON Pointer) of what is wrong.
+    ``source`` is the name of the file. ``files`` are the files that the document may refer to. Raises ``DocumentError``
+    with the place (a JSON Pointer) of a mistake.
     """
     reader = AsyncApiReader(document, files=files)
     reader.check_version()
@@ -89,7 +90,7 @@ class _Conversion:
         return self._document
 
     def _ensure_collection(self, *names: str) -> JSONObject:
-        """The collection at these names, made if it is not there."""
+        """Return the collection at these names, which is created if it is missing."""
         collection = self._document
         for name in names:
             collection = collection.setdefault(name, {})
@@ -127,9 +128,9 @@ class _Conversion:
     def _split_by_address(
         self, message: ReadMessage, protocol: str, place: tuple[str, str, str]
     ) -> list[tuple[str, list[ReadChannel]]]:
-        """Return the ids of the definitions of a message, and the channels of each: one for each topic it is sent to.
+        """Return the ids of the definitions of a message, each with its channels. There is one definition per topic.
 
-        A definition has one topic, and one without would match the messages of all.
+        A definition has one topic. A definition without a topic would match the messages of all topics.
         """
         kind, group, name = place
         message_channels = self._channels_by_message.get(message.path, [])
@@ -150,7 +151,10 @@ class _Conversion:
         return definitions
 
     def _locate_message(self, message: ReadMessage) -> tuple[str, str, str]:
-        """Collection, group and id of a message: by its ``x-xid``, as ``generate`` writes it, else by its name."""
+        """Return collection, group and id of a message.
+
+        They come from its ``x-xid``, which ``generate`` writes, or its name.
+        """
         match = _MESSAGE_XID.fullmatch(str(message.body.get("x-xid") or ""))
         if match and ID.fullmatch(match[2]) and ID.fullmatch(match[3]):
             kind, group, name = match.groups()
@@ -169,7 +173,7 @@ class _Conversion:
         return kind, group, name
 
     def _find_protocol(self, message: ReadMessage) -> str:
-        """Return the protocol of a message: that of its bindings, if only one, else that of its channels' servers."""
+        """Return the protocol of a message: that of its bindings if they have only one, else that of its servers."""
         bindings = self._reader.read_bindings(message.body, message.path)
         channels = self._channels_by_message.get(message.path, ())
         channel_protocols = {
@@ -192,7 +196,7 @@ class _Conversion:
         return channel_protocols.pop() if len(channel_protocols) == 1 else ""
 
     def _build_options(self, message: ReadMessage, protocol: str, channels: list[ReadChannel]) -> JSONObject:
-        """Return where the message goes by these channels, and what its bindings state."""
+        """Return the protocol options of a message: its address in these channels, and what its bindings state."""
         options: JSONObject = {}
         addresses = {address for channel in channels if (address := self._channels.find_address(channel)) is not None}
         if protocol and len(addresses) > 1:
@@ -221,7 +225,7 @@ class _Conversion:
         return options
 
     def _add_bound_headers(self, members: headers.SchemaMembers, body: JSONObject, path: str, protocol: str) -> None:
-        """The headers that a binding of HTTP adds."""
+        """Add the headers that an HTTP binding states."""
         http = self._reader.read_bindings(body, path).get("http", {})
         if protocol == "HTTP" and "headers" in http:
             more = headers.collect_members(self._reader, http["headers"], below(path, "bindings", "http", "headers"))
@@ -239,7 +243,7 @@ class _Conversion:
         return stated or self._reader.text(self._reader.document, "defaultContentType", "")
 
     def _read_structured_event(self, message: ReadMessage, content_type: str) -> JSONObject:
-        """Return an event whose payload is the whole event: attributes and data are members of its schema."""
+        """Return the definition of a structured event: its attributes and data are members of the payload's schema."""
         path = below(message.path, "payload")
         payload = message.body.get("payload")
         if not self._reader.is_old and isinstance(payload, dict) and {"schemaFormat", "schema"} <= payload.keys():
@@ -248,7 +252,7 @@ class _Conversion:
         return event if data is None else event | self._add_schema(*data, message.body)
 
     def _add_schema(self, value: JSON, path: str, body: JSONObject) -> JSONObject:
-        """The schema of a message: a reference to one that is shared, or the schema itself."""
+        """Return the attributes for the schema of a message: a reference to a shared schema, else the schema itself."""
         payload = self._payloads.of(value, path, self._reader.text(body, "schemaFormat", path))
         if payload is None:
             return {}
@@ -263,7 +267,7 @@ class _Conversion:
         return {"dataschemaformat": payload.format, "dataschemauri": f"{xid}{link}"}
 
     def _add_shared_schema(self, payload: ReadPayload, place: tuple[str, str]) -> str:
-        """The xid of a schema, which is made once; empty if it cannot be made."""
+        """Return the xid of a shared schema, which is created on first use. Return "" if it cannot be created."""
         schema_key = payload.xid or payload.file or payload.path
         if schema_key in self._schemas:
             return self._schemas[schema_key]
@@ -286,7 +290,7 @@ class _Conversion:
         return xid
 
     def _add_endpoints(self, channel: ReadChannel) -> None:
-        """An endpoint for each protocol of a channel, and each direction."""
+        """Add an endpoint for each protocol and direction of a channel."""
         if self._is_generated(channel) and "x-xid" not in channel.body:
             return  # of no endpoint, though AsyncAPI takes it to be on all servers
         stated = _ENDPOINT_XID.fullmatch(str(channel.body.get("x-xid") or ""))
@@ -313,7 +317,7 @@ class _Conversion:
         return bool(bodies) and all("x-xid" in body for body in bodies)
 
     def _report_groups(self) -> None:
-        """An endpoint names groups, not messages."""
+        """Report that an endpoint names groups of messages, and not the messages of its channel."""
         sizes: dict[str, int] = {}
         for group in self._xids.values():
             sizes[group] = sizes.get(group, 0) + 1
@@ -338,7 +342,7 @@ class _Conversion:
 
 
 def _merge_endpoint(existing: JSONObject, endpoint: JSONObject) -> None:
-    """Several channels of one endpoint: what they do not agree on is not said of it."""
+    """Merge two channels of one endpoint. Attributes in which they differ are removed."""
     if not existing:
         existing.update(endpoint)
         return

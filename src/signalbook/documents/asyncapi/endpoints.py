@@ -1,4 +1,4 @@
-"""Servers, channels and operations of AsyncAPI as endpoints, and what a channel says of the messages in it."""
+"""Convert servers, channels and operations of AsyncAPI to endpoints, and find what a channel says of its messages."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadServer:
-    """A server: its protocol (empty: none that messages can be bound to), its address, and how to be let in."""
+    """A server: its protocol, its address, and its authentication options.
+
+    ``protocol`` is empty if messages cannot be bound to the server's protocol.
+    """
 
     protocol: str
     protocol_name: str
@@ -61,7 +64,7 @@ class ReadServer:
 
 @dataclass(slots=True)
 class Servers:
-    """The servers of a document; ``has_headers`` decides which version of MQTT is meant where none is stated."""
+    """The servers of a document. If they do not state a version of MQTT, ``has_headers`` decides which one is meant."""
 
     reader: AsyncApiReader
     has_headers: bool
@@ -114,7 +117,7 @@ class Servers:
         return {"uri": f"{url_scheme if separator else scheme}://{bare}"}
 
     def make_template(self, text: str) -> str:
-        """Return ``text`` with names in braces that a URI Template may have."""
+        """Return ``text`` with the names in braces changed to names that a URI Template may have."""
         return _PLACEHOLDER.sub(lambda match: "{" + re.sub(r"[^A-Za-z0-9_.]", "_", match[1]) + "}", text)
 
     def _read_security(self, body: JSONObject, path: str) -> list[JSONObject]:
@@ -130,7 +133,7 @@ class Servers:
         return authorizations
 
     def _find_schemes(self, value: JSON, path: str) -> list[JSONObject]:
-        """Return the Security Scheme Objects of a requirement: by name in 2.x, references in 3.0."""
+        """Return the Security Scheme Objects of a requirement: 2.x names them, 3.0 refers to them."""
         if not self.reader.is_old:
             followed = self.reader.follow(value, path)
             return [] if followed is None else [self.reader.object(*followed)]
@@ -144,13 +147,13 @@ class Servers:
 
 @dataclass(slots=True)
 class Channels:
-    """The channels of a document with protocols, addresses and options of endpoints."""
+    """The channels of a document, with the protocols, addresses and options for endpoints."""
 
     reader: AsyncApiReader
     servers: Servers
 
     def group_servers(self, channel: ReadChannel) -> dict[str, list[ReadServer]]:
-        """Return the servers of a channel by their protocol; without servers, its bindings say one."""
+        """Return the servers of a channel by protocol. If it has no servers, its bindings tell the protocol."""
         by_protocol: dict[str, list[ReadServer]] = {}
         for name in channel.servers or self.servers.by_name:
             server = self.servers.by_name.get(name)
@@ -169,18 +172,18 @@ class Channels:
         return {protocol for protocol in stated if protocol}
 
     def find_bound_protocol(self, binding: str) -> str:
-        """Return the protocol of a binding, empty if messages are not bound to it."""
+        """Return the protocol of a binding, or "" if messages cannot be bound to it."""
         protocol = BINDINGS.get(binding, "")
         return self.servers.choose_mqtt_version() if protocol == _MQTT else protocol
 
     def find_address(self, channel: ReadChannel) -> str | None:
-        """Topic, subject or path."""
+        """Return the topic, subject or path of a channel."""
         kafka = self.reader.read_bindings(channel.body, channel.path).get("kafka", {})
         stated = self.reader.text(kafka, "topic", below(channel.path, "bindings", "kafka")) or channel.address
         return None if stated is None else self.servers.make_template(stated)
 
     def report_losses(self, channel: ReadChannel) -> None:
-        """Note what nothing is made of in a channel and its operations."""
+        """Note the parts of a channel and its operations that are lost."""
         reader, path = self.reader, channel.path
         reader.leave_out(channel.body, _CHANNEL, path)
         for name, body, place in reader.members(channel.body, "parameters", path):
@@ -202,7 +205,7 @@ class Channels:
     def build_endpoint(
         self, channel: ReadChannel, protocol: str, servers: list[ReadServer], operation: ReadOperation | None
     ) -> JSONObject:
-        """Return the endpoint of one protocol, and one direction if there is any."""
+        """Return the endpoint for one protocol, and for one direction if the channel has operations."""
         options: JSONObject = {"endpoints": [server.address for server in servers]}
         security = [authorization for server in servers for authorization in server.security]
         if security:
@@ -227,7 +230,7 @@ class Channels:
 
     @staticmethod
     def _choose_reader_usage(options: JSONObject, protocol: str) -> str:
-        """A consumer of Kafka joins a group that it names; a subscriber makes its own."""
+        """Return the usage of an endpoint for readers: Kafka's consumers join a group, subscribers create their own."""
         return "subscriber" if protocol == "KAFKA" and "consumergroup" not in options else "consumer"
 
     def build_operation_options(self, operation: ReadOperation, protocol: str) -> JSONObject:
@@ -254,6 +257,6 @@ def _leave_bindings(reader: AsyncApiReader, body: JSONObject, path: str, used_me
 
 
 def leave_message_bindings(reader: AsyncApiReader, body: JSONObject, path: str) -> None:
-    """Note what nothing is made of in the bindings of a message."""
+    """Note the parts of a message's bindings that are lost."""
     used_members = {"http": {"headers"}, "kafka": {"key"}, "mqtt": {"contentType"}, "mqtt5": {"contentType"}}
     _leave_bindings(reader, body, path, used_members)

@@ -1,4 +1,4 @@
-"""The parts of an AsyncAPI document, the same for 2.x and 3.x: references followed, traits applied."""
+"""Read the parts of an AsyncAPI document in one form for 2.x and 3.x, with references followed and traits applied."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRAITS: Final = "traits"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMessage:
-    """A Message Object with its traits; ``path`` is where it stands, ``key`` what it is called there."""
+    """A Message Object with its traits applied. ``path`` is its place, and ``key`` its name there."""
 
     path: str
     key: str
@@ -50,7 +50,10 @@ class ReadChannel:
 
 @dataclass(slots=True)
 class AsyncApiReader(DocumentReader):
-    """Reads the messages, channels and operations of ``document``. ``server_names`` are those of servers by place."""
+    """Reads the messages, channels and operations of ``document``.
+
+    ``server_names`` are the names of servers by place.
+    """
 
     family: str = "AS"
     messages: dict[str, ReadMessage] = field(default_factory=dict)
@@ -58,11 +61,11 @@ class AsyncApiReader(DocumentReader):
 
     @property
     def is_old(self) -> bool:
-        """True for a document of 2.x."""
+        """True for a document of AsyncAPI 2.x."""
         return str(self.document["asyncapi"]).startswith("2.")
 
     def check_version(self) -> None:
-        """Raise ``DocumentError`` for a version that is not read."""
+        """Raise ``DocumentError`` if the version of the document is not supported."""
         stated = self.document["asyncapi"]
         if not isinstance(stated, str) or not _SUPPORTED_VERSION.fullmatch(stated):
             raise DocumentError(f"/asyncapi: AsyncAPI 2.0 to 2.6, 3.0 and 3.1 are read, not {stated!r}")
@@ -75,7 +78,10 @@ class AsyncApiReader(DocumentReader):
         return {name: binding for name, binding, _ in self.members({"b": self.object(*followed)}, "b", path)}
 
     def with_traits(self, body: JSONObject, path: str) -> JSONObject:
-        """A message or operation with its traits: they replace in 2.x, and complete in 3.0."""
+        """Return a message or operation with its traits.
+
+        In 2.x traits replace its members, in 3.0 they add missing ones.
+        """
         merged = {name: value for name, value in body.items() if name != _TRAITS}
         self._resolve_headers(merged, path)
         for value, place in self.items(body, _TRAITS, path):
@@ -94,7 +100,7 @@ class AsyncApiReader(DocumentReader):
                 body["headers"] = followed[0]
 
     def read_message(self, value: JSON, path: str, key: str) -> Iterator[str]:
-        """Read a message, and give its place: once, however often it is referred to."""
+        """Return the place of a message, which is read only once however often it is referred to."""
         followed = self.follow(value, path)
         if followed is None:
             return
@@ -175,7 +181,7 @@ class AsyncApiReader(DocumentReader):
 
 
 def merge_patch(target: JSON, patch: JSON) -> JSON:
-    """RFC 7396."""
+    """Apply a JSON Merge Patch (RFC 7396)."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}

@@ -1,4 +1,4 @@
-"""Payloads of AsyncAPI as schemas that stand alone: what they share is put into each that refers to it."""
+"""Convert payloads of AsyncAPI to standalone schemas: shared parts are copied into each schema that refers to them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ _SCHEMA_XID: Final = re.compile(r"/schemagroups/([^/]+)/schemas/([^/]+)(/version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPayload:
-    """A schema: ``value`` at ``path``, which ``link`` leads to in the schema ``name`` (empty: it is no shared one)."""
+    """The schema ``value`` of a payload, at ``path``.
+
+    If it is a shared schema or a part of one, ``name`` is the name of the shared schema, and ``link`` leads to the
+    part.
+    """
 
     format: str
     value: JSON
@@ -43,7 +47,7 @@ class ReadPayload:
 
 
 def find_registry_format(stated: str) -> str:
-    """Return the format that a ``schemaFormat`` stands for, empty if there is none."""
+    """Return the registry's format for a ``schemaFormat``, or "" if there is none."""
     media_type, _, parameters = stated.partition(";")
     kind = _MEDIA_TYPES.get(re.sub(r"\+(json|yaml)$", "", media_type.strip().lower()), "")
     match = re.search(r"version\s*=\s*\"?([^\";\s]+)", parameters)
@@ -65,13 +69,13 @@ def find_registry_format(stated: str) -> str:
 
 @dataclass(slots=True)
 class Payloads:
-    """Finds the schemas of messages."""
+    """Finds the schemas of messages, and collects the shared ones in ``used``."""
 
     reader: AsyncApiReader
     used: set[str] = field(default_factory=set)
 
     def of(self, value: JSON, path: str, stated: str) -> ReadPayload | None:
-        """The schema of a payload, None if there is none that can be kept; the loss is noted."""
+        """Return the schema of a payload, or None if it cannot be kept. The loss is noted."""
         if file := self._find_kept_file(value, path, stated):
             return self._build_file_payload(file, path, stated)
         followed = self.reader.follow(value, path)
@@ -106,7 +110,10 @@ class Payloads:
         return schema_format
 
     def _check_payload(self, payload: ReadPayload) -> ReadPayload:
-        """A schema of the type that its format needs. Raises ``DocumentError``."""
+        """Check that the schema has the type that its format needs, and parse an Avro schema that is text.
+
+        Raises ``DocumentError``.
+        """
         kind, value = payload.format.partition("/")[0], payload.value
         if kind in _TEXT_CONTENT_TYPES and not isinstance(value, str):
             raise DocumentError(f"{payload.path}: a schema in {kind} is text")
@@ -120,7 +127,7 @@ class Payloads:
         return replace(payload, value=value)
 
     def _name_shared_schema(self, payload: ReadPayload, holder: str, *, is_shared: bool) -> ReadPayload:
-        """Return it with the name of the shared schema that it is, or is in."""
+        """Return the payload with the name of the shared schema that it is, or is a part of."""
         root = self.find_root(payload.path)
         file, pointer = split_place(root)
         if not pointer.startswith(_SHARED) and not (file and is_shared):
@@ -140,23 +147,23 @@ class Payloads:
         )  # fmt: skip
 
     def find_root(self, place: str) -> str:
-        """Return the place of the shared schema that a place is in; of any other, the place itself."""
+        """Return the place of the shared schema that contains a place, or the place itself if none does."""
         entry = self._find_entry(place)
         wrapped = self._is_wrapper(self.reader.value_at(entry, place))
         return f"{entry}/schema" if wrapped and place.startswith(f"{entry}/schema") else entry
 
     @staticmethod
     def _find_entry(place: str) -> str:
-        """Return the place of the member of ``components/schemas`` that a place is in; of any other, the place."""
+        """Return the place of the member of ``components/schemas`` that contains a place, or the place itself."""
         file, pointer = split_place(place)
         if not pointer.startswith(_SHARED):
             return place
         return place_in(file, _SHARED + pointer[len(_SHARED) :].partition("/")[0])
 
     def _find_kept_file(self, value: JSON, path: str, stated: str) -> str:
-        """Return the file that a schema is, if its bytes are to be kept; else "".
+        """Return the file that contains a schema if its bytes are to be kept, else "".
 
-        YAML, and a JSON Schema that refers to other files, are made to schemas that stand alone.
+        YAML files, and JSON Schemas that refer to other files, are not kept but converted to standalone schemas.
         """
         reference = value.get("$ref") if isinstance(value, dict) else None
         file = reference.removesuffix("#") if isinstance(reference, str) else ""
@@ -175,7 +182,7 @@ class Payloads:
         return "" if refers or self._is_wrapper(document) else file
 
     def _is_wrapper(self, value: JSON) -> bool:
-        """Return True for a schema of 3.0 with its format (Multi Format Schema Object)."""
+        """Return True for a schema of 3.0 that states its format (Multi Format Schema Object)."""
         return not self.reader.is_old and isinstance(value, dict) and {"schemaFormat", "schema"} <= value.keys()
 
     def _build_file_payload(self, file: str, path: str, stated: str) -> ReadPayload | None:
@@ -185,7 +192,10 @@ class Payloads:
         return ReadPayload(format=kind, value=None, path=path, name=PurePosixPath(unquote(file)).stem, file=file)
 
     def build_document(self, payload: ReadPayload) -> JSON:
-        """Return a JSON Schema that refers to nothing outside of it; any other as it is. None if it cannot be made."""
+        """Return a standalone JSON Schema, or a schema of another format unchanged.
+
+        Return None if that is not possible.
+        """
         if payload.format.partition("/")[0] not in ("JsonSchema", "JsonStructure"):
             return payload.value
         old = payload.format.startswith("JsonSchema/draft-0")
@@ -200,11 +210,11 @@ class Payloads:
 
 
 def text_type(format: str) -> str:
-    """The content type of a schema that is text, empty for one in JSON."""
+    """Return the content type of a schema that is text, or "" for a schema in JSON."""
     return _TEXT_CONTENT_TYPES.get(format.partition("/")[0], "")
 
 
 def parse_schema_xid(xid: str) -> tuple[str, str] | None:
-    """Return group and schema that an xid names, None if it names none."""
+    """Return the group and the schema that an xid names, or None if it is not the xid of a schema."""
     match = _SCHEMA_XID.fullmatch(xid)
     return (match[1], match[2]) if match else None

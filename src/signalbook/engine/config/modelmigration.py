@@ -178,7 +178,7 @@ def _make_finding(xid: Xid, rule: str, message: str, path: str = "") -> Finding:
 
 
 def migrate(transaction: WriteTransaction, old: Model, context: Context) -> Iterator[Change]:
-    """Update all entities written under the model ``old`` to ``context.model``. Yields the changes.
+    """Update all Groups, Resources and Versions from the model ``old`` to ``context.model``. Yields the changes.
 
     Missing attributes that now have a default get it (R85); later changes of a default do not change them (R72).
     Versions beyond ``maxversions`` are deleted (R93). Ancestors and default Versions follow ``versionmode`` (R242).

@@ -35,7 +35,7 @@ _COLUMNS: Final[dict[str, Callable[[Row], Value]]] = {
 
 
 class AttributeLookup:
-    """Reads attribute values of nodes. Nodes must have their rows, and counts if a count is requested."""
+    """A reader of attribute values. Nodes must have their rows, and their counts if a count is requested."""
 
     def __init__(self, model: Model, renderer: Renderer) -> None:
         self.model = model

@@ -156,7 +156,7 @@ SortKey: TypeAlias = tuple[int, bool | int | float | str | datetime]
 def sort_key(value: Value) -> SortKey:
     """Return the sort key of a value.
 
-    The order is: null, objects and arrays (R214), booleans, numbers, timestamps, strings.
+    Nulls, objects and arrays come first (R214), then booleans, numbers, timestamps and strings.
     """
     if isinstance(value, bool):
         return 1, value

@@ -89,7 +89,10 @@ def find_impact(index: IndexReader, reader: Reader, xid: Xid, access: Access, de
 def find_direct_dependents(
     index: IndexReader, reader: Reader, xid: Xid, access: Access, max_links: int
 ) -> tuple[Dependent, ...]:
-    """Return the direct dependents of an existing Group or Resource, from the first ``max_links`` links."""
+    """Return the direct dependents of an existing Group or Resource, from the first ``max_links`` links.
+
+    Links from the Resource to itself or to one of its Versions are left out.
+    """
     links = BackwardLinks(index=index, reader=reader, access=access)
     dependents: dict[Xid, Dependent] = {}
     for dependent in islice(links.follow([xid], 1), max_links):

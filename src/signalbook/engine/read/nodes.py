@@ -47,7 +47,7 @@ class Inline:
 NOTHING: Final = Inline()
 ALL: Final = Inline(everything=True)
 EXPORT: Final = Inline(names={"capabilities": NOTHING, "modelsource": NOTHING}, everything=True)
-"""The collections that ``/export`` inlines unless the request names others (R274)."""
+"""The collections and parts of the configuration that ``/export`` inlines unless the request names others (R274)."""
 
 
 def parse_inline(values: Iterable[str], target: Xid, model: Model, *, subject: str) -> Inline:
@@ -210,7 +210,7 @@ class ResponseBudget:
 
 
 class NodeLoader:
-    """Loads the data under nodes of one type. With ``doc`` it loads only data that document view shows (R270, R271)."""
+    """A loader of the data under nodes of one type. With ``doc`` it loads what document view shows (R270, R271)."""
 
     def __init__(self, reader: Reader, model: Model, budget: ResponseBudget, *, doc: bool) -> None:
         self._reader = reader
@@ -233,7 +233,8 @@ class NodeLoader:
     def resolve(self, nodes: Collection[EntityNode]) -> None:
         """Set ``shown`` of Resources to their own row or the target of their cross reference.
 
-        A target that is missing or itself a cross reference is not followed; ``shown`` is then None (R267, R268).
+        A target that is missing or itself a cross reference is not followed; ``shown`` is then None (R267, R268). In
+        document view ``shown`` is None for every cross reference.
         """
         xrefs = {node.row.xref for node in nodes if node.row.xref is not None}
         targets = self._reader.get_many(xrefs) if xrefs and not self._doc else {}

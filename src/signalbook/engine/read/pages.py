@@ -177,7 +177,10 @@ def _end_page(listed: list[T], page: PageRequest, following: Position | None = N
 
 
 def page_sorted(sort: Sort, members: Iterable[M], page: PageRequest) -> ListedPage[M]:
-    """Return one page of ``members`` in sort order (R214). No more than the page is held in memory."""
+    """Return one page of ``members`` in sort order (R214).
+
+    With a limit, one member more than the page is held in memory; without a limit, all members are.
+    """
     order = _Order(sort, page)
     if page.limit is None:
         sorted_entries = sorted(order.list_entries(members), key=_entry_place, reverse=sort.descending)

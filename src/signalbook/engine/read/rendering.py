@@ -42,7 +42,7 @@ _VALIDATION: Final = (
 
 
 class Renderer:
-    """Renders the nodes of one response.
+    """A renderer of the nodes of one response.
 
     ``doc`` selects document view. ``binary`` shows inlined documents as base64 (R176). Without ``details`` the ``self``
     of a Resource or Version is the URL of its document (R30). ``short`` adds short URLs, except in document view.
@@ -249,7 +249,7 @@ Complete = Callable[[JSONObject], JSONObject]
 
 
 class StreamedRendering:
-    """Renders nodes and their inlined collections as JSON text in pieces, for one response."""
+    """A renderer of nodes and their inlined collections as JSON text in pieces, for one response."""
 
     def __init__(self, reader: Reader, model: Model, renderer: Renderer, *, doc: bool) -> None:
         self._reader = reader

@@ -23,7 +23,7 @@ _MAX_REFERENCES: Final = 100
 class StoredSchema:
     """The text of a schema and the name of its format.
 
-    ``content`` is None if the text is not stored in this registry.
+    ``content`` is None if there is no schema or its text is not stored in this registry.
     """
 
     content: bytes | None
@@ -44,7 +44,7 @@ def load_schema(view: View, xid: Xid) -> StoredSchema:
 
 
 class SchemaReferences:
-    """Resolves references between schemas as writes do: see docs/references.md.
+    """The resolution of references between schemas, as in writes: see docs/references.md.
 
     ``substitutes`` are documents to use instead of those of the given Resources and Versions.
     """

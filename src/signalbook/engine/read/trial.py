@@ -104,8 +104,8 @@ def try_candidate(
     """Try storing ``candidate``, without storing it.
 
     ``becomes_default`` means that its new Version would be the default one. ``rule`` is the compatibility rule of
-    schemas that have none. ``work`` limits the work. Raises ``not_found``, and ``bad_request`` for types without
-    documents.
+    schemas that have none; empty means ``DEFAULT_RULE``. ``work`` limits the work. Raises ``not_found``, and
+    ``bad_request`` for types without documents.
     """
     trial = _Trial(view, candidate, base_url, becomes_default=becomes_default, work=work, rule=rule)
     effect = trial.try_target()

@@ -275,8 +275,8 @@ class View:
     def stream(self, xid: Xid, options: ViewOptions, listed: ListedPage[EntityNode] | None = None) -> Iterator[bytes]:
         """Yield the JSON text of the entity ``xid``, or of the collection ``listed``, in pieces and in bounded memory.
 
-        Raises like ``render_entity`` before the first piece, except for ``too_large``, because ``max_bytes`` is
-        ignored.
+        Raises like ``render_entity`` before the first piece. ``max_bytes`` limits only a meta or a Version, which are
+        rendered at once; anything else never raises ``too_large``.
         """
         _check_collections(xid, options)
         # Not a generator itself: errors must be raised before the first byte of a response is sent.
@@ -367,7 +367,7 @@ class View:
     def load_document(self, xid: Xid, options: ViewOptions) -> DocumentView:
         """Return the document of the Resource or Version ``xid``, whose type must have documents.
 
-        Raises like ``render_entity``.
+        Raises like ``render_entity``, and ``data_retrieval_error`` if the store has lost the document.
         """
         resource_type = self.model.groups[xid.group_type].resources[xid.resource_type]
         self._find_remainder(xid, options)

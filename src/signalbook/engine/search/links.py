@@ -31,7 +31,7 @@ MAX_LINKS: Final = 1_000
 _MAX_TARGET_CHARS: Final = 1_000
 _STRING: Final = re.compile(rb"""["']([^"'\\\s]{1,1000})["']""")
 _MIN_SLASHES: Final = 3
-"""The minimum number of slashes in the xid of a Resource."""
+"""The minimum number of slashes in a reference to a Resource by its xid, whose first slash may be left out."""
 _LINK_ATTRIBUTES: Final = {
     "dataschemaxid": SCHEMA,
     "dataschemauri": SCHEMA,

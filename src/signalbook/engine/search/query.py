@@ -40,7 +40,7 @@ class Query:
 
 
 def parse_query(text: str) -> Query:
-    """Parse a query. A query without words matches everything. Raises ``QueryError``."""
+    """Parse a query. An empty query matches everything. A term without a letter or digit raises ``QueryError``."""
     if len(text) > MAX_QUERY_CHARS:
         raise QueryError(f"it has {len(text)} characters, and at most {MAX_QUERY_CHARS} are taken")
     if any(not character.isprintable() and not character.isspace() for character in text):

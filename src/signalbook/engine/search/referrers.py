@@ -43,7 +43,7 @@ class MatchSource(Protocol):
         """Return up to ``limit`` matches. If ``within`` is set, only entities with these keys are searched."""
 
     def find_having(self, field: Condition, limit: int) -> Sequence[Candidate] | None:
-        """Return the entities, shown by default, that have the field; None if there are more than ``limit``."""
+        """Return the entities shown by default that have the field ``field``; None if there are more than ``limit``."""
 
 
 @dataclass(frozen=True, slots=True)

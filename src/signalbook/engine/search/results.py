@@ -262,8 +262,8 @@ class _Finder:
         )
 
     def find_having(self, field: Condition, limit: int) -> list[Candidate] | None:
-        """Return the readable entities, shown by default, that have the field; None if there are more
-        than ``limit``.
+        """Return the readable entities shown by default that have the field ``field``; None if there are more than
+        ``limit``.
         """
         query = self._build_query((field,))
         if self._reading_conditions.exact:

@@ -144,8 +144,8 @@ def make_entry(
 ) -> IndexEntry:
     """Return the index entry of a Group, a Version or a cross reference.
 
-    ``members`` are those of its schema. A Version is found by the id and names of its Resource. ``current`` means that
-    it is shown by default.
+    ``members`` are those of its schema. A Version is indexed with the id and xid of its Resource, and with its own
+    name. ``current`` means that the entity is shown by default.
     """
     attributes = row.attributes
     shown_xid = row.xid.resource if row.xid.kind is Kind.VERSION else row.xid

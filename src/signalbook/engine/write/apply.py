@@ -123,8 +123,8 @@ def apply_tree(
     """Write the changes of ``tree`` to the store and the search index, and assign schema ids. Raises ``DuplicateId``.
 
     ``root`` is the registry's URL from the settings, or empty. ``described`` are descriptions of documents that were
-    already made; None makes them here. Deletes come first, so that ids can be reused, and a document that a delete
-    removes is stored again if it is still needed.
+    already made; None makes them here. Deletes come first, so that ids can be reused, and so that a document of this
+    write is stored even if a delete has just removed the same content.
     """
     described = describe(tree, documents) if described is None else described
     for update in _list_updates(tree, documents, transaction):
@@ -368,7 +368,8 @@ def _find_shown_time(copy: WorkingCopy) -> datetime | None:
     """Return the time of the last change as the CNCF drafts show it, or None if there is no Version to take it from.
 
     For a Version this is its creation time. For a Resource it is the time of its latest Version: of a stored Resource
-    the default Version is taken, so that other Versions need not be loaded.
+    the default Version is taken, so that other Versions need not be loaded. For a Group and the Registry it is their
+    own ``modifiedat``.
     """
     if isinstance(copy, VersionCopy):
         return copy.createdat
@@ -442,7 +443,7 @@ def _compare_default_version(copy: ResourceCopy, singular: str) -> list[str]:
 
 
 def _list_shown_attributes(version: VersionCopy, singular: str) -> list[str]:
-    """Return the names of all attributes that a Version shows, except those computed per response."""
+    """Return the names of the attributes that a Version shows, including its document if it has one."""
     return [f"{singular}id", *_VERSION_ATTRIBUTES, *version.attributes, *([singular] if version.document else [])]
 
 
@@ -493,8 +494,8 @@ class WriteResult:
     ``target`` is the entity to render. It is the command's target, except that a POST to a Resource returns the Version
     (R147). ``created`` is True if ``target`` is new. ``processed`` lists, in request order, the entities that a write
     to a collection (or a POST to the Registry or a Group) changed (R146), and the collections that it sent empty.
-    ``version`` is the only new Version of a write to one Resource, for ``Content-Location`` (R152). ``findings`` are
-    about messages and endpoints, see ``domainrules``.
+    ``version`` is the only new Version of a write to one Resource, for ``Content-Location`` (R152). ``findings`` did
+    not stop the write: those of validation and comparison, and those about messages and endpoints (``domainrules``).
     """
 
     target: Xid

@@ -228,7 +228,7 @@ class Intent:
 def read_intent(command: Command, model: Model) -> Intent:
     """Return the intent of a PUT, PATCH or POST. The types of its target must exist in ``model``.
 
-    Raises ``RegistryError``: missing_body, bad_request, malformed_id, groups_only, resources_only.
+    Raises ``RegistryError``: missing_body, bad_request, invalid_attribute, malformed_id, groups_only, resources_only.
     """
     return _IntentReader(command, model).read()
 

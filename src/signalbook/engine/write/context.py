@@ -244,7 +244,9 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """A need for the children of the ``changed`` Versions of a partial Resource, and for new or changed ancestors."""
+    """A need for Versions of a partial Resource: the children of the ``changed`` ones, and the parents of Versions that
+    are changed or have another ancestor than before.
+    """
 
     resource: ResourceCopy
     changed: Collection[str]

@@ -297,7 +297,7 @@ def select_writable_rows(
     """Return ``rows`` without read-only Resources if the request ignores these (R207), else raise ``readonly`` (R261).
 
     A Group that contains a read-only Resource counts as read-only. ``explicit`` means that the request targets one
-    entity.
+    entity: if that is read-only, ignoring it raises ``bad_flag``.
     """
     if context.admin:
         return rows
@@ -315,9 +315,9 @@ def select_writable_rows(
 
 
 def remove(tree: WorkingTree, rows: tuple[Row, ...], beneath: Iterable[Row], context: Context) -> None:
-    """Remove Groups or Resources from ``tree``, add everything under them to its deletions, and touch the owner (R37,
-    R172).
+    """Add the Groups or Resources ``rows`` and everything under them to the deletions of ``tree`` (R172).
 
+    ``beneath`` are the rows under them, owners first. A Registry or Group that loses members counts as changed (R37).
     Reports ``bad_request`` for each entity whose announced removal date has not come yet (R46, GAP 28).
     """
     if not rows:

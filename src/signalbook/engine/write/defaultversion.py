@@ -112,8 +112,8 @@ def apply_flag(
 ) -> DefaultVersionChoice:
     """Return ``choice``, overridden by the flag ``setdefaultversionid`` (R209).
 
-    Its value ``request`` is the new Version (R210). Raises ``defaultversionid_request`` if there is no new Version, and
-    ``unknown_id`` if the Version does not exist.
+    Its value ``null`` means the newest Version, and ``request`` the Version that the request creates (R210). Raises
+    ``defaultversionid_request`` if there is no such Version, and ``unknown_id`` if the named Version does not exist.
     """
     flag = context.flags.setdefaultversionid
     if flag is None:

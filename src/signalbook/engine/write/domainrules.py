@@ -103,7 +103,10 @@ class _DomainCheck:
         self._inline: dict[Xid, list[Finding]] = {}
 
     def find_findings(self) -> Steps[list[Finding]]:
-        """Return up to ``MAX_FINDINGS`` findings: first those about Groups, then those about messages, by xid."""
+        """Return the findings: first those about Groups and their stored messages, then those about written messages.
+
+        Checking stops once there are ``MAX_FINDINGS``, so that the result may have a few more.
+        """
         findings: list[Finding] = []
         yield from self._load()
         for xid, group in sorted(self._tree.groups.items(), key=_xid_key):
@@ -312,7 +315,7 @@ class _DomainCheck:
                 yield f"messagegroups[{position}]", xid
 
     def _list_message_ids(self, groups: list[Xid]) -> Iterator[tuple[str, str]]:
-        """Yield the id and xid of every message in ``groups``. Deleted messages are skipped."""
+        """Yield the id and xid of every message in ``groups``, stored or new. Deletions are not considered."""
         for xid in groups:
             new = (x for x, copy in self._tree.resources.items() if copy.before is None and x.owner == xid)
             messages = chain(self._stored.messages.get(xid, ()), new)

@@ -42,7 +42,7 @@ def check_id(body: JSONObject, singular: str, expected: str, subject: Xid) -> No
 def check_epoch(epoch: JSON, stored: int, subject: Xid) -> None:
     """Raise ``mismatched_epoch`` if the ``epoch`` sent with an update differs from the stored one (R36).
 
-    None is accepted.
+    None is accepted. Raises ``invalid_attribute`` if ``epoch`` is not an unsigned integer.
     """
     if epoch is None:
         return

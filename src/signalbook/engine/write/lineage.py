@@ -89,7 +89,7 @@ def find_newest(versions: Versions, mode: str, inner: Collection[str] = ()) -> V
         return max(versions.values(), key=ORDERED[mode])
     ancestors = {v.ancestorid for v in versions.values() if v.ancestorid != v.id}.union(inner)
     leaves = [v for v in versions.values() if v.id not in ancestors]
-    # Without a leaf they form a cycle, which ``find_cycle`` reports next, so any of them can be returned.
+    # Without a leaf the Versions form a cycle, which ``find_cycle`` finds next, so any Version can be returned.
     return max(leaves or versions.values(), key=_createdat_key)
 
 
@@ -131,6 +131,8 @@ def find_roots(versions: Iterable[VersionCopy]) -> list[VersionCopy]:
 
 def assign(versions: Versions, mode: str, *, open: Collection[str] | None = None, inner: Collection[str] = ()) -> None:
     """Set every ``ancestorid``: by order in an ordered mode (R236-R238), else only where it is missing (R235).
+
+    Without an order, a Version whose ancestor does not exist any more becomes its own ancestor.
 
     If not all Versions are loaded, only those in ``open`` are set. ``inner`` is as for ``find_newest``.
     """

@@ -67,7 +67,7 @@ class Deletion:
 
 
 class WriteLoader:
-    """Loads the data for one command, in a number of queries that does not depend on the number of entities.
+    """A loader of the data for one command, in a number of queries that does not depend on the number of entities.
 
     ``load`` and ``load_deletion`` fill the tree. ``complete`` runs the decision and loads what it needs. ``everything``
     is an unrestricted reader for constraints that must also hold for entities hidden from ``reader``; None means that
@@ -365,7 +365,7 @@ def load_entities(
 
 
 def load_versions(reader: Reader, resources: Collection[ResourceCopy], is_partial: IsPartial | None = None) -> None:
-    """Load the Versions of each stored Resource in one query, except for Resources for which ``is_partial`` returns
+    """Load the Versions of all stored Resources in one query, except for Resources for which ``is_partial`` returns
     True.
 
     ``is_partial`` gets the Resource's row and its number of Versions. None loads all Versions.
@@ -445,8 +445,9 @@ def _is_after(leaf: VersionCopy, position: tuple[str, str]) -> bool:
 
 
 def _find_sure_leaf(resource: ResourceCopy, changed: list[VersionCopy], removed: list[VersionCopy]) -> tuple[str, str]:
-    """Return the position of a Version that will certainly be a leaf, so that no Version before it can
-    be the newest.
+    """Return the position of a Version that will certainly be a leaf, so that no Version before it can be the newest.
+
+    Two empty texts mean that no such Version is known.
     """
     above = [resource.versions.get(version.ancestorid or "") for version in removed]
     remaining = [version for version in above if version is not None and version.id not in resource.inner]

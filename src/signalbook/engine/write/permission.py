@@ -23,7 +23,7 @@ _CHECKED_ENTITIES = (EventEntity.REGISTRY, EventEntity.GROUP, EventEntity.RESOUR
 
 
 class WritePermission:
-    """Checks whether ``access`` allows a write.
+    """The checks whether ``access`` allows a write.
 
     A ``trial`` is rolled back, so it may write everything that can be read. All methods raise ``Forbidden``. Whether an
     entity exists is checked only after creating or updating it is known to be allowed, so that an error does not reveal
@@ -58,7 +58,7 @@ class WritePermission:
         if self._access.unrestricted:
             return
         for xid, body in _list_named(intent):
-            # Which of the two it is, is not known yet; one of them must be allowed.
+            # It is not known yet whether the entity exists, so one of the two actions must be allowed.
             if not self._access.may(Action.CREATE, xid):
                 self._require(Action.UPDATE, xid, _explain_attributes(xid, body, intent))
 
@@ -170,7 +170,7 @@ def _has_own_update(body: JSONObject | None, mode: WriteMode, members: Collectio
 
 
 def list_actions(changes: Iterable[Change]) -> Iterator[tuple[Action, str]]:
-    """Yield the policy actions that ``changes`` require, each with its xid.
+    """Yield the policy actions that ``changes`` amount to, each with its xid, for the audit.
 
     A new Version is an update of its Resource, unless the Resource is new too. A changed number of members is not an
     update of the owner.

@@ -121,9 +121,9 @@ def _list_claims(tree: WorkingTree, transaction: WriteTransaction, settings: Set
 
 
 def _count_subject_usage(group: Xid, transaction: WriteTransaction, settings: Settings) -> SubjectUsage:
-    """Return the number of Confluent settings and softly deleted versions of a Group.
+    """Return the number and bytes of the Confluent settings and softly deleted versions of a schema group.
 
-    The time grows with their number.
+    Other Groups have none. They are counted, so the time grows with their number.
     """
     if group.group_type != GROUPS:
         return _NO_USAGE

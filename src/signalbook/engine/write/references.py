@@ -18,11 +18,11 @@ from signalbook.xid import Xid
 _MAX_SEARCHED_BYTES: Final = 1 << 14
 """The maximum size of a document that is searched for references in advance.
 
-Larger ones show them when they are parsed.
+The references of larger documents become known when these are parsed.
 """
 _STRING: Final = re.compile(rb"""["']([^"'\\\s]{1,1000})["']""")
 _MIN_SLASHES: Final = 3
-"""The minimum number of slashes in the xid of a Resource."""
+"""The minimum number of slashes in a reference to a Resource by its xid, whose first slash may be left out."""
 Item = TypeVar("Item")
 
 
@@ -73,7 +73,7 @@ def check_with_references(
     judge: Callable[..., list[Item]],
     context: Context,
 ) -> Steps[CheckResult[Item] | None]:
-    """Return the result of ``judge`` for documents, given by digest and format. None if the check is postponed.
+    """Return the result of ``judge`` for the documents ``texts`` (digest and format). None if the check is postponed.
 
     References are resolved for the schema ``xid``. They become known one at a time while a schema is parsed, so the
     check is repeated with more loaded documents until nothing is missing. ``key`` identifies the check (see

@@ -161,9 +161,10 @@ def finish_resource(resource: ResourceCopy, type: ResourceType, context: Context
 
 
 def resettle_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
-    """Do steps 3, 5, 6 and 9 for a stored Resource after a change of the model (R242, R254).
+    """Assign ancestors and the default Version of a stored Resource again after a change of the model (R242, R254).
 
-    Errors in its documents are added to ``context.problems``.
+    Versions beyond ``maxversions`` are deleted, and all documents are checked.
+    Errors in documents are added to ``context.problems``.
     """
     _settle_lineage(resource, type)
     settle_default(resource, type, keep_choice(resource, type), context)
@@ -210,7 +211,7 @@ def _read_own_version(resource: ResourceCopy, intent: ResourceIntent) -> tuple[V
 
 
 def _choose_first_version(resource: ResourceCopy, attributes: JSONObject, intent: ResourceIntent) -> str | None:
-    """Return the id of the first Version that a new Resource's own attributes state, or None (R219, R220)."""
+    """Return the id of a new Resource's first Version that its attributes or meta state, or None (R219, R220)."""
     versionid = attributes.get("versionid")
     if versionid is None:
         versionid = (intent.meta or {}).get("defaultversionid")

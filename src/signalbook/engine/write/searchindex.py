@@ -246,7 +246,7 @@ def _describe_document(
         return DocumentDescription(list_members(text, form), links)
 
     name = document or digest(content)
-    # The names of other documents are found by the check of this document. Until it is done, it is part of this work.
+    # The check of this document finds the names of other documents. As long as it is not done, it is part of this work.
     size = len(content) if work.known_result(check) is None else len(content) // _BYTES_PER_STEP
     return work.worked_out(("described", name, form), describe_content, size=size)
 

@@ -39,8 +39,8 @@ class WorkingCopy:
         return cls(before=row, **dict(zip(names, values(row), strict=True)))
 
     def touch(self, now: datetime) -> None:
-        """Count the entity as updated by this request: its epoch increases once (R34) and ``modifiedat`` becomes
-        ``now`` (R41).
+        """Count the entity as updated by this request: its epoch increases once (R34), and ``modifiedat`` becomes
+        ``now`` unless the client has set it (R41).
         """
         self.touched = True
         if not self.stamped:
@@ -100,12 +100,12 @@ class VersionCopy(WorkingCopy):
 
     @property
     def uri(self) -> str | None:
-        """The digest of the Version's URI, by which it can be looked up."""
+        """The digest of the Version's ``globaluri``, by which the Version can be looked up, or None if it has none."""
         return compute_uri_digest(self.xid.group_type, self.attributes)
 
     @property
     def claims_uri(self) -> bool:
-        """True if the write sets ``authority`` or ``globaluri``, which give the Version a URI in addition to its
+        """True if the write changes ``authority`` or ``globaluri``, which give the Version a URI in addition to its
         path's.
         """
         now, before = (
@@ -249,9 +249,9 @@ class WorkingTree:
 
 
 def check_siblings(tree: WorkingTree) -> None:
-    """Raise ``bad_request`` if two new siblings have ids that differ only in case (R26).
+    """Raise ``bad_request`` if two siblings in ``tree`` have ids that differ only in case (R26).
 
-    The store checks stored ones.
+    The store compares new ids with ids that are not in ``tree``.
     """
     for resource in tree.resources.values():
         seen: dict[str, Xid] = {}

@@ -1,8 +1,8 @@
-"""Trees to functions of an event, run in complete evaluation mode (cesql/spec.md 3.3, 3.4, 4.1).
+"""Compile parsed expressions into functions of an event, for complete evaluation mode (cesql/spec.md 3.3, 3.4, 4.1).
 
-An operand with an error, such as an attribute the event does not have, makes its operator yield the zero value of the
-operator's type (3.2, and the test vectors for all other errors). Everything is compiled once, so that an event costs as
-many calls as the expression has terms.
+If an operand fails, for instance because the event lacks an attribute, its operator returns the zero value of the
+operator's type (3.2, and the test vectors for all other errors). Each expression is compiled once, so that evaluating
+an event costs as many calls as the expression has terms.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Function:
         return count == len(self.parameters) or (self.rest is not None and count > len(self.parameters))
 
     def types(self, count: int) -> tuple[ValueType | None, ...]:
-        """The type each of ``count`` arguments is cast to."""
+        """Return the types to which ``count`` arguments are cast; None means that an argument is not cast."""
         return (*self.parameters, *[self.rest] * (count - len(self.parameters)))
 
 
 def find(name: str, count: int) -> Function | None:
-    """The function ``name`` (in upper case) for so many arguments."""
+    """Return the function ``name`` (in upper case) that takes ``count`` arguments, or None."""
     return next((function for function in _FUNCTIONS.get(name, ()) if function.takes(count)), None)
 
 
@@ -130,7 +130,7 @@ _ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationResult:
-    """The value of an expression for one event, and what went wrong on the way."""
+    """The value of an expression for one event, and the errors during its evaluation."""
 
     value: Value
     errors: tuple[ErrorKind, ...]
@@ -144,19 +144,19 @@ class CesqlExpression:
         self._run = _compile(parser.read(text))
 
     def evaluate(self, event: Event) -> EvaluationResult:
-        """The value for the context attributes of one event; never raises."""
+        """Return the value and the errors for the context attributes of one event. Never raises."""
         errors: Errors = []
         value = self._run(event, errors)
         return EvaluationResult(value=value, errors=tuple(errors))
 
     def matches(self, event: Event) -> bool:
-        """Return True if the event passes a filter of this expression: the value is true, without an error (1.2)."""
+        """Return True if the value for the event is true and there was no error (1.2)."""
         outcome = self.evaluate(event)
         return outcome.value is True and not outcome.errors
 
 
 def parse(text: str) -> CesqlExpression:
-    """The expression in ``text``. Raises ``ParseError``."""
+    """Parse the expression ``text``. Raises ``ParseError``."""
     return CesqlExpression(text)
 
 
@@ -207,7 +207,10 @@ def _(node: parser.LikeOperation) -> Run:
 @_compile.register
 def _(node: parser.InOperation) -> Run:
     def within(_errors: Errors, value: Value, *members: Value) -> bool:
-        """The left operand says of which type all are (3.7); a member that cannot be is not the one."""
+        """Cast each member to the type of the left operand (3.7) before comparing.
+
+        Errors of these casts are ignored: such a member counts as the zero value of the type.
+        """
         is_member = any(cast(member, type_of(value), []) == value for member in members)
         return is_member is not node.negated
 
@@ -243,11 +246,14 @@ def _(node: parser.BinaryOperation) -> Run:
 
 
 def _compile_operator(operands: Iterable[parser.Node], decide: Callable[..., Value], result: ValueType) -> Run:
-    """``decide`` for the values of ``operands``, if they can be had."""
+    """Return a function that evaluates ``operands`` and applies ``decide`` to their values.
+
+    If an operand has an error, the function returns the zero value of ``result`` instead.
+    """
     compiled = [_compile(operand) for operand in operands]
 
     def run(event: Event, errors: Errors) -> Value:
-        # All operands are looked at, also behind one that failed: each error counts (complete evaluation mode).
+        # Evaluate all operands, also after one has failed: each error counts (complete evaluation mode).
         errors_before = len(errors)
         values = [operand(event, errors) for operand in compiled]
         return result.zero if len(errors) > errors_before else decide(errors, *values)
@@ -273,7 +279,7 @@ def _compute_negative(errors: Errors, value: Value) -> int:
 
 
 def _compute_not(errors: Errors, value: Value) -> bool:
-    if type_of(value) is ValueType.INTEGER:  # the test vectors have it so, although 3.7 has such a cast
+    if type_of(value) is ValueType.INTEGER:  # as in the test vectors, although 3.7 has such a cast
         errors.append(ErrorKind.CAST)
         return True
     return not to_boolean(value, errors)
@@ -285,7 +291,7 @@ def _report_missing_function(errors: Errors) -> bool:
 
 
 def _is_equal(errors: Errors, first: Value, second: Value) -> bool:
-    """The right operand says of which type both are (3.7)."""
+    """Compare two values after casting ``first`` to the type of ``second`` (3.7)."""
     return cast(first, type_of(second), errors) == second
 
 
@@ -344,7 +350,7 @@ _Step = str | bool | None
 
 
 def _parse_pattern(text: str) -> tuple[_Step, ...]:
-    """Return a LIKE pattern as steps: a character, ``_ONE`` for any one, ``_ANY_NUMBER`` for any number of them."""
+    """Return a LIKE pattern as steps: a character, ``_ONE`` for any one character, ``_ANY_NUMBER`` for any number."""
     steps: list[_Step] = []
     characters = iter(text)
     for character in characters:
@@ -359,7 +365,7 @@ def _parse_pattern(text: str) -> tuple[_Step, ...]:
 def _match_pattern(text: str, pattern: tuple[_Step, ...]) -> bool:
     """Return True if ``text`` matches a LIKE pattern.
 
-    The time is the product of both lengths: a regular expression could take forever.
+    The time is at most proportional to the product of both lengths. A regular expression could take exponential time.
     """
     at = step = 0
     again: tuple[int, int] | None = None
@@ -370,7 +376,7 @@ def _match_pattern(text: str, pattern: tuple[_Step, ...]) -> bool:
         elif step < len(pattern) and pattern[step] in (_ONE, text[at]):
             at, step = at + 1, step + 1
         elif again is not None:
-            # Only the last % is tried again, one character further: what it then takes no earlier one has to give back.
+            # Retry only the last %, one character further: no earlier % has to match fewer characters then.
             again = (again[0] + 1, again[1])
             at, step = again[0], again[1] + 1
         else:

@@ -1,4 +1,4 @@
-"""From the text of an expression to its tree (cesql/spec.md 2, precedence by 3.6); values and casts (3.1, 3.3, 3.7)."""
+"""Parse the text of an expression into a tree (cesql/spec.md 2, precedence by 3.6), and cast values (3.1, 3.3, 3.7)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 
 class ErrorKind(StrEnum):
-    """The kind of an evaluation error. The expression has a value all the same."""
+    """The kind of an evaluation error. The expression has a value despite the error."""
 
     MATH = "math"
     CAST = "cast"
@@ -36,7 +36,7 @@ class ValueType(StrEnum):
 
     @property
     def zero(self) -> Value:
-        """The value that replaces one that could not be computed."""
+        """The value that is used when a value of this type could not be computed."""
         return _ZEROS[self]
 
 
@@ -44,14 +44,14 @@ _ZEROS: Final[dict[ValueType, Value]] = {ValueType.STRING: "", ValueType.INTEGER
 
 
 def type_of(value: Value) -> ValueType:
-    """The type of ``value``; Python's booleans are integers too, these are not."""
+    """Return the type of ``value``. Python's booleans are Boolean here, not Integer."""
     if isinstance(value, bool):
         return ValueType.BOOLEAN
     return ValueType.INTEGER if isinstance(value, int) else ValueType.STRING
 
 
 def attribute(value: object) -> Value:
-    """A context attribute as a value: what is none of the three types is a String (3.2)."""
+    """Return a context attribute as a value. A value of any other type becomes a String (3.2)."""
     if isinstance(value, bool | str):
         return value
     if isinstance(value, int) and LEAST <= value <= MOST:
@@ -60,13 +60,13 @@ def attribute(value: object) -> Value:
 
 
 def text(value: object) -> str:
-    """A context attribute as String."""
+    """Return a context attribute as a String."""
     plain = attribute(value)
     return str(plain).lower() if isinstance(plain, bool) else str(plain)
 
 
 def cast(value: Value, type: ValueType, errors: list[ErrorKind]) -> Value:
-    """``value`` as ``type``, or its zero value and an error (3.7)."""
+    """Return ``value`` as ``type``. If that is impossible, add an error and return the zero value (3.7)."""
     if type is ValueType.STRING:
         return text(value)
     if type is ValueType.BOOLEAN:
@@ -75,7 +75,7 @@ def cast(value: Value, type: ValueType, errors: list[ErrorKind]) -> Value:
 
 
 def to_boolean(value: Value, errors: list[ErrorKind]) -> bool:
-    """``value`` as Boolean."""
+    """Return ``value`` as a Boolean. If that is impossible, add an error and return False."""
     if not isinstance(value, str):
         return bool(value)
     boolean = _BOOLEANS.get(value.lower())
@@ -85,7 +85,7 @@ def to_boolean(value: Value, errors: list[ErrorKind]) -> bool:
 
 
 def to_integer(value: Value, errors: list[ErrorKind]) -> int:
-    """``value`` as Integer."""
+    """Return ``value`` as an Integer. If that is impossible, add an error and return 0."""
     if not isinstance(value, str):
         return int(value)
     if _INTEGER.fullmatch(value) and LEAST <= int(value) <= MOST:
@@ -95,7 +95,7 @@ def to_integer(value: Value, errors: list[ErrorKind]) -> int:
 
 
 def check_range(number: int, errors: list[ErrorKind]) -> int:
-    """Return ``number``, or 0 and an error if it has more than 32 bits."""
+    """Return ``number``. If it needs more than 32 bits, add an error and return 0."""
     if LEAST <= number <= MOST:
         return number
     errors.append(ErrorKind.MATH)
@@ -113,7 +113,7 @@ _TOKEN_PATTERN: Final = re.compile(
 )
 _FUNCTION: Final = re.compile(r"[A-Za-z][A-Za-z_]*")
 _KEYWORDS: Final = frozenset({"AND", "OR", "XOR", "NOT", "LIKE", "EXISTS", "IN", "TRUE", "FALSE"})
-# Left to right within one line; a later line binds tighter.
+# Operators of one line are evaluated from left to right. Each line binds tighter than the line before.
 _LEVELS: Final = (
     frozenset({"AND", "OR", "XOR"}),
     frozenset({"=", "!=", "<>", ">=", "<=", ">", "<"}),
@@ -124,12 +124,12 @@ _END: Final = ""
 
 
 class ParseError(SignalbookError):
-    """The text is no expression; the message says what was found where (characters are counted from 1)."""
+    """The error for invalid expressions. The message has the position of the problem, in characters counted from 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value as written."""
+    """A literal value."""
 
     value: Value
 
@@ -167,7 +167,7 @@ class BinaryOperation:
 
 @dataclass(frozen=True, slots=True)
 class LikeOperation:
-    """A comparison with a pattern."""
+    """A comparison with a LIKE pattern."""
 
     operand: Node
     pattern: str
@@ -176,7 +176,7 @@ class LikeOperation:
 
 @dataclass(frozen=True, slots=True)
 class InOperation:
-    """A search in a set."""
+    """A test whether a value is a member of a set."""
 
     operand: Node
     members: tuple[Node, ...]
@@ -185,7 +185,7 @@ class InOperation:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A function, its name in upper case, and its arguments."""
+    """A call of a function, with its name in upper case and its arguments."""
 
     name: str
     arguments: tuple[Node, ...]
@@ -211,7 +211,7 @@ class _Token:
 
 
 def read(text: str) -> Node:
-    """The tree of ``text``. Raises ``ParseError``, for what is too long or too deep as well."""
+    """Parse ``text`` into a tree. Raises ``ParseError``, also if the expression is too long or nested too deeply."""
     if len(text) > MAX_LENGTH:
         raise ParseError(f"the expression has {len(text)} characters; at most {MAX_LENGTH} are accepted")
     parser = _Parser(_split_tokens(text))
@@ -235,7 +235,7 @@ def _split_tokens(text: str) -> list[_Token]:
 
 
 def _normalise_token(kind: str, text: str) -> str:
-    """Keywords in upper case; strings without their quotes, a quote of their own kind unescaped."""
+    """Return a keyword in upper case, or a string without its quotes and with escaped quotes of its kind unescaped."""
     if kind == "string":
         return text[1:-1].replace("\\" + text[0], text[0])
     return text.upper() if text.upper() in _KEYWORDS else text
@@ -248,7 +248,7 @@ class _Parser:
         self._depth = 0
 
     def parse_nested(self) -> Node:
-        """Return an expression inside another."""
+        """Parse an expression inside another one."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise self._make_error(f"at most {MAX_DEPTH} expressions may be inside each other")
@@ -257,7 +257,7 @@ class _Parser:
         return node
 
     def parse_binary(self, level: int) -> Node:
-        """Operators of one level and all that binds tighter."""
+        """Parse operators of ``level`` and of all levels that bind tighter."""
         if level == len(_LEVELS):
             return self._parse_suffixed()
         node = self.parse_binary(level + 1)
@@ -266,7 +266,7 @@ class _Parser:
         return node
 
     def expect(self, text: str) -> None:
-        """Take the token ``text``, which has to come now."""
+        """Consume the next token, which must be ``text``. Raises ``ParseError``."""
         if self._next.kind == "string" or self._next.text != text:
             raise self._make_error(f"{text or 'the end'} is expected")
         self._take()
@@ -274,7 +274,7 @@ class _Parser:
     def _parse_suffixed(self) -> Node:
         node = self._parse_unary()
         while True:
-            # NOT begins an operand elsewhere; behind one it belongs to LIKE or IN, which only the next token shows.
+            # NOT usually begins an operand. After an operand it belongs to LIKE or IN, which only the next token shows.
             ahead = self._tokens[self._at + 1] if self._is("NOT") else self._next
             if ahead.kind == "string" or ahead.text not in ("LIKE", "IN"):
                 return node
@@ -350,7 +350,7 @@ class _Parser:
         return FunctionCall(name, self._list())
 
     def _take_name(self) -> str:
-        """The name of an attribute; upper case is accepted, as the test vectors of the specification do."""
+        """Return the name of an attribute. Upper case is accepted, as in the test vectors of the specification."""
         if self._next.kind != "word" or self._next.text in _KEYWORDS or "_" in self._next.text:
             raise self._make_error("the name of an attribute is expected")
         return self._take().text.lower()

@@ -1,1 +1,4 @@
-"""Getting committed changes to the sinks of subscriptions: in order, at least once, one dead sink stopping nobody."""
+"""Deliver committed changes to the sinks of subscriptions: in order and at least once.
+
+Sinks do not block each other.
+"""

@@ -1,4 +1,4 @@
-"""The deliveries of one server, put together from its settings."""
+"""Build the deliveries of one server from its settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ _KEY_BYTES: Final = 32
 
 
 class SinkOpener:
-    """Opens sinks as ``policy`` has it. ``callback`` is the URL that sinks may call, with ``{id}``; empty for none."""
+    """Opens sinks under the rules of ``policy``.
+
+    ``callback`` is the URL at which a sink can give its consent, with ``{id}`` for the subscription. If it is empty,
+    sinks are not asked for consent through a callback.
+    """
 
     def __init__(self, engine: Engine, policy: SinkPolicy, callback: str = "") -> None:
         self._engine = engine
@@ -40,7 +44,7 @@ class SinkOpener:
         self._callback = callback
 
     def open(self, subscription: Subscription) -> Sink:
-        """The way to the subscription's sink. Raises ``DeliveryError``."""
+        """Return the sink of the subscription. Raises ``DeliveryError``."""
         if subscription.fault:
             raise DeliveryError(subscription.fault)
         try:
@@ -55,7 +59,7 @@ class SinkOpener:
         return kind.open(subscription, policy)
 
     def agree(self, session: Session, subscription: Subscription, key: str, consent: Consent) -> bool:
-        """Store that the sink agrees to deliveries; False if the key is not its own."""
+        """Store that the sink agrees to deliveries. Return False if ``key`` is not the key of this subscription."""
         secret = session.transaction.settings.get(_CONSENT_SECRET)
         if secret is None or not hmac.compare_digest(key.encode(), _make_consent_key(secret, subscription).encode()):
             return False
@@ -79,13 +83,16 @@ class SinkOpener:
 
 
 def _make_consent_key(secret: str, subscription: Subscription) -> str:
-    """Return the key that a sink shows when it agrees: nobody else knows it, and it is valid for this very sink."""
+    """Return the key that a sink presents when it agrees.
+
+    It is secret, and valid only for this subscription and sink.
+    """
     bound = f"{subscription.id}\n{mask_sink(subscription.sink)}".encode()
     return hmac.new(bytes.fromhex(secret), bound, hashlib.sha256).hexdigest()
 
 
 CALLBACK: Final = "/subscriptions/{id}/consent"
-"""Below the registry root: where a web hook may agree to deliveries, with the key it was given."""
+"""The path below the registry root where a web hook agrees to deliveries, with the key that it was given."""
 
 _DAY_SECONDS: Final = 86_400.0
 _SWITCH: Final = ("on", "off")
@@ -93,7 +100,7 @@ _CONSENT: Final = ("required", "assumed")
 
 
 class Deliveries:
-    """The interface to deliveries for APIs and the server. Raises ``SettingError`` for invalid settings."""
+    """The deliveries of one server, as APIs and the server use them. Raises ``SettingError`` for invalid settings."""
 
     def __init__(
         self,
@@ -116,29 +123,29 @@ class Deliveries:
         )
 
     def start(self) -> None:
-        """Begin to deliver, unless the settings leave that to other servers."""
+        """Start to deliver, unless the setting ``deliveries`` is off."""
         if self._on:
             self._dispatcher.start()
 
     def stop(self) -> None:
-        """Stop; attempts under way have some seconds to end."""
+        """Stop delivering. Current attempts have some seconds to end."""
         if self._on:
             self._dispatcher.stop()
 
     def changed(self, id: str) -> None:
-        """A subscription was created, changed or deleted by this server."""
+        """Apply that this server created, changed or deleted a subscription."""
         self._dispatcher.changed(id)
 
     def agree(self, session: Session, subscription: Subscription, key: str, rate: str) -> bool:
-        """A sink calls back: it wants deliveries, at the ``rate`` it names (D-34). False if the key is not its own.
+        """Store the consent of a sink that called back, with the ``rate`` in its request (D-34).
 
-        Raises ``DeliveryError`` for what is no rate.
+        Return False if ``key`` is not the key of this subscription. Raises ``DeliveryError`` if ``rate`` is invalid.
         """
         requested_rate = subscription.protocolsettings.get("rate")
         return self._opener.agree(session, subscription, key, Consent(rate=allowed_rate(rate, requested_rate)))
 
     def hurry(self, id: str) -> None:
-        """Skip the backoff of a subscription: there is reason to think that its sink takes events now."""
+        """Skip the backoff of the subscription ``id``, because its sink probably accepts events now."""
         self._dispatcher.hurry(id)
 
     def status(self) -> JSONObject:

@@ -1,7 +1,7 @@
-"""The dispatcher: one loop that has events delivered to the sink of each subscription.
+"""Run the dispatcher: one loop that has events delivered to the sink of each subscription.
 
-It owns the state machines of all deliveries (``machine``), gives them what happens and does what they ask for. Others
-send, in the executor's threads, or write lease and checkpoints (docs/decisions/104-deliveries.md).
+It owns the state machines of all deliveries (``machine``), applies events to them and performs the resulting actions.
+Other threads send events (the executor), or write the lease and checkpoints (docs/decisions/104-deliveries.md).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _Unwritten = dict[str, tuple[int, Checkpoint | None]]
 
 
 class CheckpointWriter:
-    """The thread that writes lease and checkpoints, so that other threads need not wait for the only writer.
+    """The thread that writes the lease and checkpoints, so that the dispatcher never waits for the store's write lock.
 
     ``changed`` is called when the lease was gained or lost, or a subscription changed.
     """
@@ -90,7 +90,7 @@ class CheckpointWriter:
             self._unwritten[id] = (term, checkpoint)
 
     def stop(self) -> None:
-        """Write all checkpoints, release the lease, and stop the thread."""
+        """Stop the thread. If this server holds the lease, write all checkpoints and release the lease."""
         self._stopping = True
         self._woken.set()
         self._thread.join()
@@ -179,7 +179,7 @@ class CheckpointWriter:
         stored = session.transaction.subscriptions
         for key, (_, checkpoint) in unwritten.items():
             subscription = stored.get(key)
-            if subscription is None:  # deleted, perhaps meanwhile
+            if subscription is None:  # it was deleted, perhaps after the checkpoint was put
                 stored.remove(key)
             elif checkpoint is not None and checkpoint.revision == subscription.revision:
                 stored.put_delivery(key, checkpoint.state)
@@ -189,8 +189,10 @@ _PAUSE_SECONDS: Final = 1.0
 _RIGHTS_SECONDS: Final = 0.5
 _FINISH_SECONDS: Final = 5.0
 _CHECKPOINT_DISTANCE: Final = 50_000
-"""Outbox positions without an event for a subscription before its checkpoint is written all the same: what a restart
-reads again, at most."""
+"""The number of outbox positions without events after which a checkpoint is written.
+
+A restart reads at most so many positions again.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,11 +218,12 @@ _Message = _Wake | _Changed | _Hurry | AttemptResult
 
 
 class Dispatcher:
-    """The dispatcher of one server. ``root`` is the registry's URL for subscriptions that do not know it themselves,
-    ``rights`` what their owners may have delivered.
+    """The dispatcher of one server.
 
-    Several servers may have one each on the same store; the one that holds the lease delivers. Other threads only put
-    messages into the inbox: all else is the dispatcher's own, so that there is nothing to lock.
+    ``root`` is the registry's URL for subscriptions that do not contain it. ``rights`` decides which changes the owners
+    of subscriptions may receive. Several servers on the same store may have a dispatcher each; the one that holds the
+    lease delivers. Other threads only put messages into the inbox. All other state belongs to the dispatcher's thread,
+    so it needs no locks.
     """
 
     def __init__(
@@ -297,7 +300,7 @@ class Dispatcher:
         return {"delivers": self._lease.held, "subscriptions": dict(states)}
 
     def _wake(self) -> None:
-        # Each commit calls this: one message will do for all until it is read.
+        # Each commit calls this. Until the message is read, one message is enough for all commits.
         if self._term is not None and not self._waking:
             self._waking = True
             self._inbox.put(_Wake())
@@ -336,7 +339,7 @@ class Dispatcher:
                 self._executor.take_back(message)
                 self._notify(message.id, message.event)
             case _Wake():
-                self._waking = False  # before reading: what is committed from here on wakes again
+                self._waking = False  # before reading, so that later commits wake the dispatcher again
                 self._reader.committed()
             case _Hurry():
                 self._notify(message.id, machine.Hurried())
@@ -444,7 +447,7 @@ class Dispatcher:
     def _read_outbox(self, after: int, limit: int) -> list[Record]:
         records = self._engine.read_changes(after, limit)
         if records:
-            # Behind the records: what was committed under a policy is held to that policy at least.
+            # After reading the records, so that each change is checked with at least the policy it was committed under.
             self._rights.renew()
         return records
 
@@ -452,7 +455,7 @@ class Dispatcher:
         return self._rights.allow(subscription.owner, record)
 
     def _follow_rights(self) -> None:
-        """Check once a second whether rights changed, and read waiting events again if so."""
+        """Check every half second whether rights changed. If so, read pending events again."""
         now = time.monotonic()
         if now >= self._rights_due:
             self._rights_due = now + _RIGHTS_SECONDS
@@ -464,7 +467,7 @@ class Dispatcher:
             self._rereading |= {key for key, rights_key in self._rights_known.items() if before.get(key) != rights_key}
         for key in list(self._rereading):
             delivery = self._deliveries.get(key)
-            # What is under way cannot be called back; what is left of it is read again.
+            # An attempt under way cannot be stopped. The events that remain after it are read again.
             if delivery is None or delivery.phase is not machine.Phase.SENDING:
                 self._rereading.discard(key)
                 self._notify(key, machine.RightsChanged())
@@ -535,7 +538,7 @@ class Dispatcher:
         self._updated.clear()
 
     def _update(self, delivery: Delivery, subscription: Subscription) -> None:
-        # Whoever chose another start wrote it down, with the revision that fences off what was written before.
+        # An update that chose another start has stored it, with a revision that makes earlier checkpoints invalid.
         elsewhere = start(subscription) != start(delivery.subscription)
         self._serve(subscription, self._load_state(subscription.id) if elsewhere else None)
 
@@ -552,7 +555,7 @@ class Dispatcher:
             state, position = transaction.subscriptions.delivery(id), transaction.outbox.position()
         if state is None:
             return DeliveryState(position=position)
-        # A database restored from a backup has not reached that position yet.
+        # The outbox of a database restored from a backup may not have reached that position yet.
         return replace(state, position=min(state.position, position))
 
     def _finish(self) -> None:

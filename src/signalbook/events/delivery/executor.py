@@ -1,4 +1,4 @@
-"""The executor: makes attempts in pools of threads, so that slow or dead sinks wait for each other and nobody else."""
+"""Make delivery attempts in pools of threads, so that slow or dead sinks delay only each other."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class WorkerPool:
 POOLS: Final = {NEW: 8, QUICK: 16, SLOW: 16}
 """The pools of threads, and how many attempts may be under way at once in each."""
 _MAX_OPEN: Final = 200
-"""Sinks that stay open: each may be a connection, of which a process may have only so many."""
+"""The maximum number of open sinks. Each may be a connection, and their number in a process is limited."""
 _CLOSING_THREADS: Final = 2
 _CLOSE_SECONDS: Final = 10.0
 
@@ -93,10 +93,10 @@ class _IdleSink(NamedTuple):
 
 
 class AttemptExecutor:
-    """Makes attempts and keeps sinks open between them. For the dispatcher's thread, of which it asks nothing else.
+    """Makes attempts and keeps sinks open between them. Only the dispatcher's thread calls its methods.
 
-    ``open`` opens a sink; ``may`` says whether this server may send, now. ``ended`` gets each result, in the thread
-    that made the attempt. While a sink is in use it belongs to that thread, so nothing here needs a lock.
+    ``open`` opens a sink. ``may`` returns True if this server may send now. ``ended`` receives each result, in the
+    thread that made the attempt. A sink in use belongs to that thread, so no locks are needed here.
     """
 
     def __init__(self, open: OpenSink, *, may: Callable[[], bool], ended: Callable[[AttemptResult], None]) -> None:
@@ -116,7 +116,7 @@ class AttemptExecutor:
         return self._attempts[pool] < POOLS[pool]
 
     def send(self, id: str, attempt: Send) -> None:
-        """Make an attempt for the subscription ``id``, which has none under way."""
+        """Make an attempt for the subscription ``id``. No other attempt for ``id`` may be under way."""
         assert id not in self._under_way
         self._under_way[id] = attempt
         self._attempts[attempt.pool] += 1
@@ -126,7 +126,7 @@ class AttemptExecutor:
         self._pools[attempt.pool].put(lambda: self._make_attempt(id, attempt, sink, closing))
 
     def take_back(self, result: AttemptResult) -> None:
-        """An attempt has ended: its thread is free, and its sink stays open for the next one."""
+        """Handle the end of an attempt: its thread is free, and its sink is kept open for the next attempt."""
         attempt = self._under_way.pop(result.id)
         self._attempts[attempt.pool] -= 1
         if result.sink is not None:
@@ -157,15 +157,16 @@ class AttemptExecutor:
         self._idle.clear()
 
     def _close_surplus(self) -> None:
-        """Close the sinks that were used the longest time ago, where too many are open."""
+        """Close the least recently used idle sinks while too many sinks are open."""
         while self._idle and len(self._idle) + len(self._under_way) > _MAX_OPEN:
             self.close(next(iter(self._idle)))
 
     def _make_attempt(self, id: str, attempt: Send, sink: Sink | None, closing: threading.Event | None) -> None:
         if sink is None and closing is not None:
-            # A file, for one, belongs to one sink at a time: that of an update waits for the one before it.
+            # A file, for instance, can have only one sink at a time: the sink of an updated subscription waits until
+            # the previous sink is closed.
             closing.wait(_CLOSE_SECONDS)
-        # Asked here again, as late as can be: the thread may have got no time for longer than the lease lasts.
+        # Checked again as late as possible: the thread may have waited for longer than the lease lasts.
         if not self._may():
             self._ended(AttemptResult(id, AttemptRefused(), sink))
             return
@@ -200,7 +201,7 @@ class AttemptExecutor:
 
 
 def _trace(id: str, attempt: Send) -> AbstractContextManager[object]:
-    """Return an attempt as a part of the first event's trace, linked with those of the others."""
+    """Return the span of an attempt: a part of the first event's trace, linked with the traces of the other events."""
     if not tracing.tracing():
         return nullcontext()
     requests = tracing.correlated(str(event.get("xregcorrelationid", "")) for event in attempt.events)
@@ -220,5 +221,5 @@ def _count(attempt: Send, error: DeliveryError | None) -> None:
 
 
 def _close(sink: Sink) -> None:
-    with suppress(Exception):  # it is given up: errors of closing it are of no use
+    with suppress(Exception):  # the sink is no longer used, so errors while closing it do not matter
         sink.close()

@@ -1,4 +1,4 @@
-"""The interest index: which subscriptions may want an event, found by its subject or type without asking each one."""
+"""Index subscriptions by their interest, to find those that may want an event without testing each of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from signalbook.events.subscription import Subscription, SubscriptionError
 from signalbook.values import JSON
 
 _INDEXED: Final = ("subject", "type")
-"""Attributes that every event has as a text."""
+"""The attributes that every event has, as strings."""
 
 
 class EventKey(NamedTuple):
@@ -26,7 +26,10 @@ class EventKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interest:
-    """The events that ``wants`` says yes to. Each of them has one of ``keys``, if any are known."""
+    """The events for which ``wants`` returns True.
+
+    Each of them has one of ``keys``; None means that no keys are known.
+    """
 
     wants: Filter
     keys: frozenset[EventKey] | None
@@ -83,9 +86,9 @@ def _find_keys(filter: JSON) -> frozenset[EventKey] | None:
 
 
 def _choose_narrowest(choices: Iterable[frozenset[EventKey] | None]) -> frozenset[EventKey] | None:
-    """Return the choice whose widest key is the narrowest.
+    """Return the choice whose widest key is the narrowest, or None if no choice has keys.
 
-    All choices hold, so any one finds the events.
+    All choices hold for the same events, so any of them finds all events.
     """
     key_sets = [keys for keys in choices if keys]
     # The members of one choice are alternatives, so its widest key says how many events it lets in.
@@ -100,7 +103,10 @@ T = TypeVar("T")
 
 
 class InterestIndex(Generic[T]):
-    """Members by the keys of their events. An event costs a look for each length of prefix there is, and its takers."""
+    """An index of members by the keys of events they want.
+
+    Finding the members for an event takes one lookup for each length of prefix in the index, plus the members found.
+    """
 
     def __init__(self) -> None:
         # Dictionaries without values are sets that keep their order.
@@ -109,7 +115,7 @@ class InterestIndex(Generic[T]):
         self._places: dict[tuple[str, int], dict[str, dict[T, None]]] = {}
 
     def add(self, member: T, keys: frozenset[EventKey] | None) -> None:
-        """Index ``member`` for events with one of ``keys``, or for all events without keys."""
+        """Index ``member`` for events with one of ``keys``, or for all events if ``keys`` is None."""
         if keys is None:
             self._always[member] = None
             return
@@ -130,7 +136,7 @@ class InterestIndex(Generic[T]):
                 del self._places[_index_of(key)]
 
     def candidates(self, event: Event) -> Iterable[T]:
-        """Members that may want ``event``, each once."""
+        """Return the members that may want ``event``, each once."""
         candidates = dict(self._always)
         for (attribute, length), values in self._places.items():
             value = event[attribute]

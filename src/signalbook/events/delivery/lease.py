@@ -1,7 +1,7 @@
-"""Which of several servers on one store does a job: the one whose value in the key-value store moves.
+"""Elect the one of several servers on the same store that does a job, through a value in the key-value store.
 
-No clocks of different machines are compared. The holder counts on in its value; whoever sees the same value for longer
-than the lease lasts, by its own clock, may take it (docs/decisions/104-deliveries.md).
+Clocks of different machines are never compared. The holder increases a counter in the value. A server that sees the
+same value for longer than the lease lasts, by its own clock, may take the lease (docs/decisions/104-deliveries.md).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LEASE_SECONDS: Final = 12.0
 
 
 class Lease:
-    """A server's view of the lease ``name``. For one thread, except ``held`` and ``term``."""
+    """A server's view of the lease ``name``. Only one thread may use it, except for ``held`` and ``term``."""
 
     def __init__(
         self, name: str = DELIVERY_LEASE, *, seconds: float = LEASE_SECONDS, clock: Callable[[], float] = time.monotonic
@@ -42,9 +42,10 @@ class Lease:
 
     @property
     def term(self) -> int | None:
-        """Another number each time it is gained; None while it is not held.
+        """A number that grows each time the lease is gained; None while the lease is not held.
 
-        Between two terms another server may have done the job, also where nobody saw that this one did not hold it.
+        Another server may have done the job between two terms, even if this server never saw that it had lost the
+        lease.
         """
         return self._term if self.held else None
 
@@ -54,13 +55,19 @@ class Lease:
         return self._clock() > self._until - self._seconds * 2 / 3
 
     def is_free(self, value: JSON) -> bool:
-        """Look at its value: whether it may be taken. A dead holder is found by looking again and again."""
+        """Return True if this server may take the lease, given its current ``value`` in the store.
+
+        A dead holder is detected only if this is called repeatedly.
+        """
         if value != self._seen:
             self._seen, self._since = value, self._clock()
         return value is None or value.get("holder") == self._me or self._clock() - self._since > self._seconds
 
     def take(self, session: Session) -> bool:
-        """Take or renew it in this transaction, to be confirmed behind it; False if it is another's by now."""
+        """Take or renew the lease in this transaction. Call ``confirm`` after the commit.
+
+        Return False if another server holds the lease.
+        """
         if not self.is_free(session.transaction.settings.get(self._name)):
             self._until = 0.0
             return False
@@ -73,12 +80,12 @@ class Lease:
         """Confirm that the lease was committed. It counts from the moment when it was written."""
         if not self.held:
             self._term += 1
-        # From before the commit: others count from when they saw it, which is later, so that this ends before they may
-        # take it.
+        # Counted from before the commit. Other servers count from the time they saw the value, which is later, so the
+        # lease ends here before they may take it.
         self._until = self._began + self._seconds
 
     def release(self, session: Session) -> None:
-        """Give it back, so that nobody has to wait."""
+        """Release the lease, so that another server can take it at once."""
         self._until = 0.0
         if (session.transaction.settings.get(self._name) or {}).get("holder") == self._me:
             session.transaction.settings.put(self._name, None)

@@ -1,7 +1,8 @@
-"""The delivery to one subscription as a state machine: ``step`` says what an event makes of it, and what is to be done.
+"""Model the delivery to one subscription as a state machine.
 
-Pure: no clock, no chance, no thread and no store. Times, chance and the results of attempts come with the events, and
-the dispatcher carries out the actions (docs/decisions/104-deliveries.md).
+``step`` returns the next state and the actions to perform. All functions are pure: they use no clock, random numbers,
+threads or store. Times, random numbers and results of attempts come with the events. The dispatcher performs the
+actions (docs/decisions/104-deliveries.md).
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ from signalbook.storage.subscriptions import RETRYING, SUSPENDED, DeliveryState
 from signalbook.values import JSONObject
 
 MAX_BATCH: Final = 64
-"""Events handed to a sink in one go: what a kill may have delivered again, at most, beside the last second."""
+"""The maximum number of events in one attempt.
+
+After a crash, at most so many events are delivered twice, in addition to those of the last second.
+"""
 KEPT_ON_FAILURE: Final = 16
-"""Events that stay in memory for a sink that fails; the others are read again when it works."""
+"""The number of events kept in memory for a failing sink. The other events are read again when the sink works."""
 _QUICK_SECONDS: Final = 0.5
 
 NEW: Final = "new"
@@ -74,7 +78,10 @@ class ServerStopped:
 
 
 Ending = Served | Deleted | LeaseLost | ServerStopped
-"""Events that end what a delivery is. They wait for an attempt under way: its events must not be sent twice at once."""
+"""Events that end or restart a delivery.
+
+They are deferred until the current attempt has ended, because its events must not be sent by two attempts at once.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +254,11 @@ Action = (
 class Delivery:
     """The delivery to one subscription, as one server knows it.
 
-    ``state`` is what is stored of it, but for its position; ``read`` is the position up to which the outbox was read
-    for it, at least, and ``pending`` are the events that were found there and are not done with, oldest first. ``due``
-    is the monotonic time when a backoff ends, ``batch`` the number of events in the next attempt, ``quick`` whether the
-    last one was, None before the first. ``deferred`` happens when the attempt under way has ended.
+    ``state`` is the state to store, except that its position may be old. ``read`` is the position up to which the
+    outbox was read for the delivery, at least. ``pending`` are the events from there that are not delivered yet, oldest
+    first. ``due`` is the monotonic time when a backoff ends. ``batch`` is the number of events in the next attempt.
+    ``quick`` is True if the last attempt was quick, and None before the first one. ``deferred`` is applied when the
+    current attempt has ended.
     """
 
     subscription: Subscription
@@ -265,15 +273,16 @@ class Delivery:
 
     @property
     def pool(self) -> str:
-        """``new`` before the first attempt, ``quick`` if the last one was, else ``slow``."""
+        """The pool for the next attempt: ``new`` before the first attempt, ``quick`` after a quick one, or ``slow``."""
         return NEW if self.quick is None else QUICK if self.quick else SLOW
 
     @property
     def position(self) -> int:
         """The outbox position up to which all events have been delivered or given up."""
-        if self.phase is Phase.OVER:  # what was pending is dropped, and yet not delivered
+        if self.phase is Phase.OVER:  # pending events were dropped without being delivered
             return self.state.position
-        # A change is done with when all its events are: before that a restart repeats it rather than lose a part of it.
+        # A change counts only when all its events were handled. Until then a restart repeats it, rather than lose a
+        # part of it.
         return max(self.state.position, self.pending[0][0] - 1 if self.pending else self.read)
 
     @property
@@ -355,10 +364,10 @@ def _defer(delivery: Delivery, event: Ending) -> Step:
             event = replace(event, state=before.state)  # the update before this one chose another start
         return replace(delivery, deferred=event), ()
     if isinstance(event, ServerStopped):
-        # What is stored is right already where the lease was lost or an update chose another start: nothing is written.
+        # If the lease was lost or an update chose another start, the stored state is right already: write nothing.
         if delivery.leaving or _starts_elsewhere(before):
             return replace(delivery, deferred=before if delivery.leaving else LeaseLost()), ()
-        # In case that the attempt does not end in time, which may be the last that is heard of it.
+        # Write now, because the server may stop before the attempt ends.
         return replace(delivery, deferred=event), (_write_checkpoint(delivery),)
     return replace(delivery, deferred=event), (StopReading(),)
 
@@ -372,7 +381,7 @@ def _serve(delivery: Delivery | None, event: Served) -> Step:
     actions: list[Action] = [] if delivery is None else [StopReading(), CloseSink()]
     state = event.state
     if state is None:
-        assert delivery is not None  # only what is served has a place to go on from
+        assert delivery is not None  # only a delivery that is served already has a position to continue from
         state = resumed(delivery.checkpoint)
     if event.selection is None:
         state = replace(state, state=SUSPENDED, lasterror=event.fault)
@@ -394,7 +403,7 @@ def _serve(delivery: Delivery | None, event: Served) -> Step:
 
 def _begin(delivery: Delivery, pool: str) -> Step:
     """Begin an attempt. Its events stay pending until it has ended, so that none is lost if it fails."""
-    # A place in the line of a pool may outlive what it was for: an update begins anew, perhaps in another pool.
+    # An entry in the queue of a pool may be outdated: an update restarts the delivery, perhaps in another pool.
     if delivery.phase is not Phase.READY or delivery.pool != pool:
         return delivery, ()
     events = tuple(event for _, event in delivery.pending[: delivery.batch])
@@ -411,14 +420,15 @@ def _schedule(delivery: Delivery) -> Step:
 def _settle(delivery: Delivery, event: AttemptEnded, backoff: Backoff) -> Step:
     """Apply the result of an attempt."""
     if isinstance(delivery.deferred, Deleted | LeaseLost) or _starts_elsewhere(delivery.deferred):
-        # It goes on from what is stored, or not at all. Since it lost the lease another server may be further.
+        # The delivery continues from the stored state, or ends. After the lease was lost, another server may have got
+        # further.
         return _after_attempt(delivery)
     error, delivered_count = event.error, event.sent
     if error is not None:
         delivered_count = min(error.delivered, event.sent)
         if error.rejected and delivered_count == event.sent:
-            error = None  # there is none left that it could be about
-    # Batches grow while a sink is quick, so that it need not be waited for long when the server stops.
+            error = None  # no event is left that was rejected
+    # Batches grow only while a sink is quick, so that the server need not wait long for an attempt when it stops.
     quick = event.took < _QUICK_SECONDS and (error is None or error.rejected)
     settled = replace(
         _drop_pending(delivery, delivered_count),
@@ -441,9 +451,9 @@ def _settle(delivery: Delivery, event: AttemptEnded, backoff: Backoff) -> Step:
 
 
 def _after_attempt(delivery: Delivery, *actions: Action, until: float | None = None) -> Step:
-    """Go on after an attempt with what waited for its end, or else with the next one: at once, or at ``until``."""
+    """Apply the deferred event after an attempt. Without one, schedule the next attempt: now, or at ``until``."""
     phase = Phase.OVER if delivery.phase is Phase.OVER else Phase.IDLE if until is None else Phase.WAITING
-    # Idle for a moment at least: what was deferred, or the next attempt, meets a delivery that sends nothing.
+    # Leave SENDING first: a deferred event or the next attempt needs a delivery without a current attempt.
     idle = replace(delivery, phase=phase, due=until or 0.0, deferred=None)
     more: tuple[Action, ...]
     after: Delivery | None
@@ -457,7 +467,7 @@ def _after_attempt(delivery: Delivery, *actions: Action, until: float | None = N
 
 
 def _reread(delivery: Delivery) -> Step:
-    """Drop all that is pending, to be read again. A place in the line of a pool comes to nothing, a backoff goes on."""
+    """Drop all pending events, to read them again. A scheduled attempt is cancelled, a backoff continues."""
     phase = Phase.IDLE if delivery.phase is Phase.READY else delivery.phase
     position = delivery.position
     return replace(delivery, phase=phase, pending=(), read=position), (ReadAgain(position),)

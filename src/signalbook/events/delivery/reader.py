@@ -1,4 +1,4 @@
-"""The reader of the outbox: one read for all deliveries that keep up, and which events each of them gets."""
+"""Read the outbox for all deliveries, and distribute the events to them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _MAX_LIMIT: Final = 1000
 
 ReadOutbox = Callable[[int, int], Sequence[Record]]
 Allow = Callable[[Subscription, Record], bool]
-"""Whether a change may be delivered to a subscription."""
+"""Returns True if a change may be delivered to a subscription."""
 
 
 class DeliveryReader:
-    """Reads the outbox for ``deliveries``, which belong to the dispatcher. For its thread only.
+    """Reads the outbox for ``deliveries``, which belong to the dispatcher. Only the dispatcher's thread uses it.
 
-    Current deliveries share one ``cursor``, and one read of the outbox. One that has as many events as it may have, or
-    that dropped some, falls behind: it has a position of its own, and is read for again when it has room, several at
-    once where they are near each other.
+    Current deliveries share one ``cursor`` and one read of the outbox. A delivery that has its maximum of events, or
+    dropped some, falls behind: it has its own position and is read for again when it has room. Deliveries behind that
+    are near each other share a read.
 
-    ``outbox`` is ``Engine.read_changes``: after ``HistoryPruned`` call ``skip``. ``allow`` checks each change that a
-    subscription wants. What a read returns has to be given to the deliveries before the next read: the reader counts on
-    it that they have it.
+    ``outbox`` is ``Engine.read_changes``. If it raises ``HistoryPruned``, call ``skip``. ``allow`` checks each change
+    that a subscription wants. The result of a read must be passed to the deliveries before the next read, because the
+    reader relies on their number of pending events.
     """
 
     def __init__(
@@ -48,18 +48,20 @@ class DeliveryReader:
         self._deliveries = deliveries
         self._selections: dict[str, EventSelection] = {}
         self._indexes: dict[str, tuple[EventDialect, InterestIndex[str]]] = {}
-        # From which position on each one is read for. That of a current one counts as long as the cursor is before it.
+        # The position up to which the outbox was read for each delivery. For a current delivery it counts only while
+        # the cursor is lower.
         self._current: dict[str, int] = {}
         self._behind: dict[str, int] = {}
-        # Those behind that may have room, as a set that keeps its order: thousands may wait for dead sinks.
+        # Deliveries behind that may have room, as a set that keeps its order. Thousands of others may wait for dead
+        # sinks.
         self._may_have_room: dict[str, None] = {}
 
     def committed(self) -> None:
-        """There may be changes behind the cursor."""
+        """Note that there may be changes after the cursor."""
         self._unread = True
 
     def add(self, id: str, selection: EventSelection, position: int) -> None:
-        """Read for a delivery, behind ``position``."""
+        """Start to read for the delivery ``id``, after ``position``."""
         dialect = selection.dialect
         _, index = self._indexes.setdefault(dialect.source, (dialect, InterestIndex()))
         index.add(id, selection.interest.keys)
@@ -68,7 +70,7 @@ class DeliveryReader:
         self.check_room(id)
 
     def remove(self, id: str) -> None:
-        """Read no more for a delivery, if it was read for."""
+        """Stop reading for the delivery ``id``, if it is read for."""
         selection = self._selections.pop(id, None)
         if selection is not None:
             self._indexes[selection.dialect.source][1].remove(id, selection.interest.keys)
@@ -76,26 +78,29 @@ class DeliveryReader:
             self._behind.pop(id, None)
 
     def rewind(self, id: str, position: int) -> None:
-        """Read again behind ``position``."""
+        """Read for the delivery ``id`` again after ``position``."""
         if id in self._selections:
             self._current.pop(id, None)
             self._behind[id] = position
             self.check_room(id)
 
     def check_room(self, id: str) -> None:
-        """A delivery may have got room for more events."""
+        """Note that the delivery ``id`` may have room for more events."""
         if id in self._behind:
             self._may_have_room[id] = None
 
     def position(self, id: str) -> int | None:
-        """The position up to which all was read for a delivery; None if it is not read for."""
+        """Return the position up to which the outbox was read for the delivery ``id``, or None if it was not."""
         if id in self._current:
             return max(self._current[id], self.cursor)
         return self._behind.get(id)
 
     def read_current(self) -> dict[str, EventsRead] | None:
-        """Read a window for the current deliveries; who gets something of it. None if there was nothing to read."""
-        # Each attempt that ends makes the dispatcher look here: without this it would cost two reads of the outbox.
+        """Read a window of the outbox for the current deliveries, and return their events by id.
+
+        Deliveries without events are not in the result. Return None if there was nothing to read.
+        """
+        # The dispatcher calls this after each attempt. Without this check that would cost two reads of the outbox.
         if not self._unread or not self._current:
             return None
         records = self._outbox(self.cursor, WINDOW)
@@ -111,7 +116,10 @@ class DeliveryReader:
         return self._build_results(events_by_id)
 
     def read_behind(self) -> dict[str, EventsRead] | None:
-        """Read a window for those behind that have room; who gets something of it. None if nobody had room."""
+        """Read a window of the outbox for the deliveries behind that have room, and return their events by id.
+
+        Deliveries without events are not in the result. Return None if no delivery behind has room.
+        """
         having_room = self._find_with_room()
         if not having_room:
             return None
@@ -119,17 +127,17 @@ class DeliveryReader:
         records = self._outbox(start, WINDOW)
         ended = len(records) < WINDOW
         if self._current:
-            # Behind the cursor all read on together: what is there now comes with the next read for the current ones.
+            # Changes after the cursor come with the next read for the current deliveries.
             ended = ended or records[-1].position >= self.cursor
             records = [record for record in records if record.position <= self.cursor]
         end = records[-1].position if records else start
         if ended and self._current:
             end = max(end, self.cursor)
-        # Who is further than this window has its turn when the others are there, too.
+        # Deliveries with a position after this window are read for when the others have reached them.
         near = {key: position for key, position in having_room.items() if position <= end}
         events_by_id, full = self._sort(records, near)
         if ended and not self._current:
-            self.cursor = end  # nobody shares it at present: whoever is current first says where it is
+            self.cursor = end  # no delivery shares the cursor now, so the first current delivery sets it
         for key, position in near.items():
             if key in full:
                 self._fall_behind(key, full[key])
@@ -141,7 +149,10 @@ class DeliveryReader:
         return self._build_results(events_by_id)
 
     def skip(self, position: int) -> list[str]:
-        """Changes up to ``position`` were pruned. Returns whose deliveries miss some."""
+        """Continue after ``position``, because changes up to it were pruned.
+
+        Return the ids of deliveries that miss some.
+        """
         missing = [key for key, read in self._behind.items() if read < position]
         self._behind.update(dict.fromkeys(missing, position))
         if self._current and self.cursor < position:
@@ -155,7 +166,7 @@ class DeliveryReader:
         self._may_have_room.pop(key, None)
 
     def _find_with_room(self) -> dict[str, int]:
-        """Return the positions of those behind that have room."""
+        """Return the positions of the deliveries behind that have room, by id."""
         limit = self._limit()
         self._may_have_room = {
             key: None for key in self._may_have_room if key in self._behind and self._deliveries[key].has_room(limit)
@@ -207,5 +218,5 @@ class DeliveryReader:
         return self._selections[key].interest.wants(event)
 
     def _limit(self) -> int:
-        """Events in memory for one delivery: fewer where there are many."""
+        """Return the maximum number of events in memory for one delivery: less if there are many deliveries."""
         return min(_MAX_LIMIT, max(_MIN_LIMIT, _IN_MEMORY // max(1, len(self._selections))))

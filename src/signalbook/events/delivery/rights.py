@@ -1,4 +1,4 @@
-"""What the owners of subscriptions may have delivered, under the policy in force when it is delivered."""
+"""Decide which changes the owners of subscriptions may receive, under the policy at the time of delivery."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from signalbook.storage.store import Store
 
 
 class DeliveryRights:
-    """Decides by the policy of ``control`` who may receive a change. For one thread only.
+    """Decides with the policy of ``control`` which changes an owner may receive. For one thread only.
 
-    An owner needs the right to subscribe and to read. A subscription from before there was a policy has no known owner
-    and gets what anyone can read. A token that is revoked or expired gets nothing.
+    An owner needs the rights to subscribe and to read. A subscription that was created with open access has no owner,
+    and gets changes that anyone can read. An owner whose token is revoked or expired gets nothing.
     """
 
     def __init__(self, store: Store, control: AccessControl) -> None:
@@ -29,7 +29,7 @@ class DeliveryRights:
         self._granted: dict[Identity, _Grant] = {}
 
     def renew(self) -> None:
-        """Take policy and tokens as they are now. Raises ``StorageError``, and what ``AccessControl.policy`` raises."""
+        """Load the current policy and tokens. Raises ``StorageError``, and the errors of ``AccessControl.policy``."""
         if self._control.open:
             return
         generation = self._store.generation()
@@ -48,14 +48,14 @@ class DeliveryRights:
         return access is not None and is_delivered(record, access)
 
     def key(self, owner: Identity | None) -> Hashable:
-        """Equal as long as ``allow`` says the same."""
+        """Return a key that stays the same while ``allow`` decides the same for ``owner``."""
         if self._policy is None:
             return UNRESTRICTED.key
         access = self._find_access(owner or ANONYMOUS, self._policy)
         return (owner is None, access and access.key)
 
     def _find_access(self, owner: Identity, policy: Policy) -> Access | None:
-        """Return the rights of ``owner``, or None if the token it subscribed with is gone."""
+        """Return the rights of ``owner``, or None if the token it subscribed with is revoked or expired."""
         if not owner.token:
             return policy.access(owner)
         grant = self._granted.get(owner)
@@ -72,4 +72,4 @@ class DeliveryRights:
 
 
 _Grant = Callable[[], bool]
-"""Whether a token counts now."""
+"""Returns True if a token is valid now."""

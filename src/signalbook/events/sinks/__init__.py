@@ -1,1 +1,1 @@
-"""Where events go: one kind of sink for each protocol, registered by its name."""
+"""Send events to sinks: one kind of sink for each protocol, registered by name."""

@@ -1,6 +1,6 @@
-"""AMQP 1.0: each event a message in structured mode to one address (CloudEvents bindings/amqp; D-30).
+"""Send events to AMQP 1.0: each event is a message in structured mode to one address (CloudEvents bindings/amqp; D-30).
 
-``sink`` is ``amqp://HOST[/ADDRESS]`` or ``amqps://…``; the address may be in the settings instead.
+``sink`` is ``amqp://HOST[/ADDRESS]`` or ``amqps://…``. The address may be in the settings instead.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class _Target:
     properties: Mapping[str, str]
 
     def connect(self) -> AMQPSender:
-        """A link that waits for every disposition, or for none if it is settled."""
+        """Open a link that waits for the disposition of each message, or for none if messages are sent settled."""
         return AMQPSender.open(
             self.settings, address=self.address, name=self.name, settled=self.settled, properties=self.properties
         )
 
     def encode(self, event: JSONObject) -> bytes:
-        """A message in structured mode."""
+        """Return an event as a message in structured mode."""
         return to_bytes(AMQPMessage(body=dump_json(event), properties={"content-type": EVENT_TYPE}, durable=True))
 
 

@@ -1,8 +1,8 @@
-"""The contract of a sink, which sinks there are, and where the operator lets events go.
+"""Define the interface of sinks, find the installed ones, and check where the operator lets events go.
 
-Sinks are everything in the entry-point group ``signalbook.sinks``, the built-in ones too. The name of an entry point is
-the ``protocol`` of subscriptions in lower case, its value an object that keeps to ``SinkFactory``. It is imported when
-that protocol is first asked for. A place that is not public has to be allowed, and so has any without TLS.
+Sinks are the entry points in the group ``signalbook.sinks``, including the built-in ones. The name of an entry point is
+the ``protocol`` of subscriptions in lower case, and its value is a ``SinkFactory``. It is imported when the protocol is
+first needed. The operator has to allow hosts that are not public, and hosts without TLS.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from signalbook.fetching import AddressNotAllowed, AllowList, FetchError, is_pub
 from signalbook.values import JSONObject
 
 EVENT_TYPE: Final = "application/cloudevents+json; charset=utf-8"
-"""The media type of one event in structured mode, whichever protocol carries it."""
+"""The media type of one event in structured mode, for all protocols."""
 _LOOK_SECONDS: Final = 3.0
 
 
@@ -69,11 +69,11 @@ class Consent:
 class SinkPolicy:
     """The operator's rules for every sink.
 
-    ``allow`` lists the non-public hosts that events may be sent to. ``origin`` is the DNS name of this registry in
-    requests for consent (D-34). ``timeout`` is in seconds, for connecting and for each answer. ``folder`` contains the
-    files of file sinks; if it is empty, there are no file sinks. If ``ask`` is True, web hooks are asked for consent
-    first; ``callback`` is the URL where a web hook may give it later, and ``consent`` is the consent given there. If
-    ``look`` is True, checks also resolve host names.
+    ``allow`` lists the hosts that events may be sent to although they are not public or have no TLS. ``origin`` is the
+    DNS name of this registry in requests for consent (D-34). ``timeout`` is in seconds, for connecting and for each
+    answer. ``folder`` contains the files of file sinks; if it is empty, there are no file sinks. If ``ask`` is True,
+    web hooks are asked for consent first; ``callback`` is the URL where a web hook may give it later, and ``consent``
+    is the consent given there. If ``look`` is True, checks also resolve host names.
     """
 
     allow: AllowList
@@ -100,7 +100,7 @@ class Sink(Protocol):
 
 
 class SinkFactory(Protocol):
-    """Opens sinks of one protocol or more: the object an entry point of the group ``signalbook.sinks`` names."""
+    """Opens sinks of one protocol or more. Entry points of the group ``signalbook.sinks`` refer to such an object."""
 
     protocols: tuple[str, ...]
     """The values of ``protocol`` in subscriptions that this factory serves."""
@@ -136,7 +136,7 @@ def find_sink(protocol: str) -> SinkFactory:
 
 
 def sink_protocols() -> tuple[str, ...]:
-    """The values of ``protocol`` that are served, sorted; some of them may take an extra that is not installed."""
+    """Return the supported values of ``protocol``, sorted. Some of them may need an extra that is not installed."""
     return tuple(sorted(_find_entry_points()))
 
 
@@ -150,7 +150,10 @@ def make_setting_error(name: str, detail: str) -> SubscriptionError:
 
 
 def check_allowed(host: str, port: int, secure: bool, policy: SinkPolicy, where: str = "/sink") -> None:
-    """Raise ``SubscriptionError`` if events must not be sent to ``host``, without resolving its name."""
+    """Raise ``SubscriptionError`` if events must not be sent to ``host``.
+
+    The name of the host is resolved only if ``policy.look`` is True. ``where`` is the path of the problem in messages.
+    """
     address = _parse_literal(host)
     if address is not None and not policy.allow.admits(address, host, port):
         raise _make_not_allowed(where, host, port)
@@ -165,9 +168,10 @@ def check_allowed(host: str, port: int, secure: bool, policy: SinkPolicy, where:
 
 
 def _check_reachable(host: str, port: int, policy: SinkPolicy, where: str) -> None:
-    """Raise ``SubscriptionError`` if ``host`` leads to where nothing may go; one not found just now may be some day.
+    """Raise ``SubscriptionError`` if ``host`` resolves to an address that is not allowed.
 
-    What it leads to is not said: the names of a private network are nobody's business.
+    A host that is not found now is accepted, because it may exist later. The error does not contain the address, so
+    that names of a private network are not revealed.
     """
     try:
         reachable(host, port, policy.allow, min(_LOOK_SECONDS, policy.timeout))
@@ -188,7 +192,7 @@ def _explain_allowing(host: str, port: int) -> str:
 
 
 def host_of(parts: SplitResult) -> str:
-    """The host of a URL as lists of places have it."""
+    """Return the host of a URL in the form that allow lists use: lower case, without a trailing dot."""
     return str(parts.hostname or "").lower().removesuffix(".")
 
 

@@ -1,7 +1,7 @@
-"""What sinks at brokers share: where their URIs lead, settings and credentials, and connections made when needed.
+"""Share code between sinks at brokers: parsing their URIs, settings and credentials, and connecting when needed.
 
-What names lead to is looked at when a subscription is taken, and again with each connection, which goes to the very
-address that was looked at.
+Host names are checked when a subscription is accepted, and again for each connection, which uses exactly the address
+that was checked.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _MAX_TEXTS: Final = 64
 def read_broker(
     subscription: Subscription, schemes: Mapping[str, tuple[int, bool]], policy: SinkPolicy
 ) -> tuple[BrokerSettings, str]:
-    """The broker that the URI ``sink`` names, and its path without the first slash, percent-decoded.
+    """Return the settings for the broker in the URI ``sink``, and its path without the first slash, percent-decoded.
 
-    ``schemes`` have a port each, and say whether TLS is used. Raises ``SubscriptionError``, also for a place that
-    events may not go to.
+    ``schemes`` maps each URI scheme to its default port and to True if it uses TLS. Raises ``SubscriptionError``, also
+    if events must not be sent to the host.
     """
     sink = subscription.sink
     expected = f"/sink: it takes a URI such as {next(iter(schemes))}://HOST:PORT; schemes are {', '.join(schemes)}"
@@ -69,7 +69,7 @@ def read_broker(
 
 
 def resolve(policy: SinkPolicy, host: str, port: int) -> str:
-    """The one address to connect to. Raises ``BrokerError``."""
+    """Return the address to connect to. Raises ``BrokerError``, also if the address is not allowed."""
     try:
         return reachable(host, port, policy.allow, policy.timeout)
     except AddressNotAllowed as error:
@@ -81,27 +81,30 @@ def resolve(policy: SinkPolicy, host: str, port: int) -> str:
 
 
 class Publisher(Protocol):
-    """A connection to a broker for one kind of messages. For one thread."""
+    """A connection to a broker that sends one kind of messages. For one thread."""
 
     def publish(self, messages: Sequence[Any], /) -> Iterator[None]:
-        """Send messages; yields once for each that the broker has confirmed, in their order. Raises ``BrokerError``."""
+        """Send messages, and yield once for each message that the broker confirmed, in order.
+
+        Raises ``BrokerError``.
+        """
 
     def close(self) -> None:
-        """Hang up, whatever state it is in; raises nothing."""
+        """Close the connection in whatever state it is. Raises nothing."""
 
 
 class BrokerTarget(Protocol):
-    """The broker of a subscription."""
+    """The broker of a subscription, and the address, topic or subject there."""
 
     @property
     def settings(self) -> BrokerSettings:
         """The settings for a connection to the broker."""
 
     def connect(self) -> Publisher:
-        """A connection to it. Raises ``BrokerError``."""
+        """Connect to the broker. Raises ``BrokerError``."""
 
     def encode(self, event: JSONObject) -> Any:
-        """An event as a message for that connection."""
+        """Return an event as a message for the connection."""
 
 
 class BrokerSink:
@@ -122,17 +125,17 @@ class BrokerSink:
                     delivered += 1
                 return
             except BrokerError as error:
-                # So that nothing still on its way arrives behind what is sent again.
+                # Close, so that messages still under way cannot arrive after messages that are sent again.
                 self.close()
                 if reused and isinstance(error, BrokerUnavailable):
-                    # A connection from an earlier call may have ended unnoticed: a new one gets a chance at once.
+                    # A connection from an earlier call may have ended unnoticed, so try a new connection at once.
                     reused = False
                     continue
                 rejected = isinstance(error, MessageTooLarge)
                 raise DeliveryError(str(error), delivered=delivered, rejected=rejected) from None
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection, if there is one."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -149,20 +152,17 @@ class BrokerSink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSinkFactory:
-    """Sinks of one protocol or more: ``target`` reads what a subscription says of its broker."""
+    """Opens sinks of one protocol or more. ``target`` reads the broker of a subscription from its URI and settings."""
 
     protocols: tuple[str, ...]
     target: Callable[[Subscription, SinkPolicy], BrokerTarget]
 
     def check(self, subscription: Subscription, policy: SinkPolicy) -> None:
-        """Sink, settings and credential, as far as they can be checked without asking the broker.
-
-        Raises ``SubscriptionError``.
-        """
+        """Check sink, settings and credential, as far as possible without connecting. Raises ``SubscriptionError``."""
         self.target(subscription, policy)
 
     def open(self, subscription: Subscription, policy: SinkPolicy) -> BrokerSink:
-        """A sink that connects when there is something to send. Raises ``DeliveryError``."""
+        """Return a sink that connects when there is something to send. Raises ``DeliveryError``."""
         try:
             return BrokerSink(self.target(subscription, policy))
         except SubscriptionError as error:
@@ -170,9 +170,9 @@ class BrokerSinkFactory:
 
 
 class ProtocolSettings:
-    """The ``protocolsettings`` of a subscription; ``names`` are all that its protocol knows.
+    """The ``protocolsettings`` of a subscription. ``names`` are all settings of its protocol.
 
-    Everything raises ``SubscriptionError`` with the path of the setting.
+    All methods, and creating an instance, raise ``SubscriptionError`` with the path of an invalid setting.
     """
 
     def __init__(self, subscription: Subscription, names: Sequence[str]) -> None:
@@ -183,7 +183,7 @@ class ProtocolSettings:
             raise make_setting_error(unknown, f"{subscription.protocol} has no such setting; there are {known}")
 
     def text(self, name: str, default: str = "") -> str:
-        """A string without control characters; not empty if it is there."""
+        """Return a string without control characters, or ``default`` if the setting is absent. It must not be empty."""
         value = self._values.get(name, default)
         if not isinstance(value, str) or len(value) > _LONGEST_TEXT or not value.isprintable():
             raise make_setting_error(name, f"it is a string of up to {_LONGEST_TEXT} printable characters")
@@ -192,7 +192,10 @@ class ProtocolSettings:
         return value
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
-        """Return the setting ``name``, one of ``choices`` (default: the first). A whole number counts as its text."""
+        """Return the setting ``name``, one of ``choices`` (default: the first).
+
+        An integer counts as its decimal text.
+        """
         value = self._values.get(name, choices[0])
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
@@ -201,7 +204,7 @@ class ProtocolSettings:
         return value
 
     def whole(self, name: str, least: int, most: int) -> int | None:
-        """A whole number, None if it is not there."""
+        """Return an integer from ``least`` to ``most``, or None if the setting is absent."""
         value = self._values.get(name)
         if value is None and name not in self._values:
             return None
@@ -210,14 +213,14 @@ class ProtocolSettings:
         return value
 
     def flag(self, name: str) -> bool:
-        """A boolean, false if it is not there."""
+        """Return a boolean; False if the setting is absent."""
         value = self._values.get(name, False)
         if not isinstance(value, bool):
             raise make_setting_error(name, "it is true or false")
         return value
 
     def texts(self, name: str) -> Mapping[str, str]:
-        """An object of strings."""
+        """Return an object of strings; empty if the setting is absent."""
         value: Any = self._values.get(name, {})
         if not isinstance(value, dict) or len(value) > _MAX_TEXTS:
             raise make_setting_error(name, f"it is an object of at most {_MAX_TEXTS} names and values")
@@ -230,7 +233,10 @@ class ProtocolSettings:
 
 
 def _read_login(subscription: Subscription) -> tuple[str, str]:
-    """Name and password, empty without a credential. Raises ``SubscriptionError`` for another kind of credential."""
+    """Return name and password, both empty without a credential.
+
+    Raises ``SubscriptionError`` for other types of credentials than ``PLAIN``.
+    """
     credential = subscription.credential
     if credential is None:
         return "", ""

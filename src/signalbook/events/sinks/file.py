@@ -1,4 +1,4 @@
-"""Files of JSON lines in a folder that the operator names: one event a line, on the disk before it counts."""
+"""Write events to files of JSON lines in the operator's folder. An event counts as delivered when the disk has it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,16 @@ _TAIL: Final = 64 * 1024
 
 
 class FileSinkFactory:
-    """Files, protocol ``FILE``: ``file:NAME``, a path in the operator's folder; ``maxbytes`` begins a new file."""
+    """Opens files as sinks, for the protocol ``FILE``.
+
+    The sink ``file:NAME`` is a path in the operator's folder. When a file would exceed the setting ``maxbytes``, a new
+    file is begun.
+    """
 
     protocols = (FILE,)
 
     def check(self, subscription: Subscription, policy: SinkPolicy) -> None:
-        """Check that sinks may be files, and that the name stays in their folder."""
+        """Raise ``SubscriptionError`` if no folder is set, or if sink, settings or credential are invalid."""
         if not policy.folder:
             raise SubscriptionError("/protocol: this server writes no files: signalbook serve --sink-folder FOLDER")
         if not _SINK.fullmatch(subscription.sink):
@@ -40,7 +44,7 @@ class FileSinkFactory:
         _read_max_bytes(subscription.protocolsettings)
 
     def open(self, subscription: Subscription, policy: SinkPolicy) -> _FileSink:
-        """The file, for this sink alone."""
+        """Return a sink for the file, which is opened and locked by the first ``send``. Raises ``DeliveryError``."""
         try:
             self.check(subscription, policy)
         except SubscriptionError as error:
@@ -51,7 +55,7 @@ class FileSinkFactory:
 
 
 class _FileSink:
-    """A file as a sink, for one thread at a time. Nobody else may write to it meanwhile."""
+    """A file as a sink, for one thread at a time. A lock keeps other sinks from writing to the same file."""
 
     def __init__(self, path: Path, max_bytes: int) -> None:
         self._path = path
@@ -59,7 +63,7 @@ class _FileSink:
         self._file: int | None = None
 
     def send(self, events: Sequence[JSONObject]) -> None:
-        """Append the events, and wait until the disk has them. All of them or none."""
+        """Append all events or none, and wait until the disk has them. Raises ``DeliveryError``."""
         lines = b"".join(dump_json(event) + b"\n" for event in events)
         try:
             file = self._open_file()
@@ -72,7 +76,7 @@ class _FileSink:
             raise DeliveryError(f"{self._path.name} cannot be written: {error.strerror}") from None
 
     def close(self) -> None:
-        """Give back the file."""
+        """Close the file, which also releases its lock."""
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
@@ -84,7 +88,7 @@ class _FileSink:
                 remaining = remaining[os.write(file, remaining) :]
             os.fsync(file)
         except OSError:
-            # All or none: a disk that is full may have taken some of the lines, which will come again.
+            # All or none: a full disk may have taken some of the lines, whose events are delivered again.
             with suppress(OSError):
                 os.ftruncate(file, size)
             raise
@@ -92,7 +96,7 @@ class _FileSink:
     def _open_file(self) -> int:
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            # Not through a link, which somebody may have put there to have another file written.
+            # Do not follow a symbolic link, which somebody may have created to have another file written.
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
             self._file = os.open(self._path, flags, 0o640)
             try:
@@ -106,7 +110,7 @@ class _FileSink:
         return self._file
 
     def _begin_next_file(self) -> int:
-        """The present file gets the time as a part of its name, and a new one begins."""
+        """Rename the current file, with the time as a part of its name, and begin a new file."""
         stamp = values.now().strftime("%Y%m%dT%H%M%S%f")
         self._path.rename(self._path.with_name(f"{self._path.stem}-{stamp}{self._path.suffix}"))
         self.close()
@@ -117,7 +121,7 @@ FACTORY: Final = FileSinkFactory()
 
 
 def _repair_end(file: int) -> None:
-    """Cut off a line that a crash left unfinished: it was not acknowledged, and comes again."""
+    """Remove an incomplete last line that a crash left. It was not acknowledged, so its event is delivered again."""
     size = os.fstat(file).st_size
     while size:
         begin = max(0, size - _TAIL)

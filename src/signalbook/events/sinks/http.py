@@ -1,6 +1,6 @@
-"""Web hooks: events as HTTP requests in structured mode (CloudEvents http-webhook.md and bindings/http).
+"""Deliver events to web hooks: HTTP requests in structured mode (CloudEvents http-webhook.md and bindings/http).
 
-Binary mode would leave requests without payload, which web hooks may not be (D-22).
+Binary mode would send some requests without a payload, which web hooks do not allow (D-22).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _METHODS: Final = ("POST", "PUT", "PATCH")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}", re.ASCII)
 _HEADER_VALUE: Final = re.compile(r"[!-~]([\t -~]{0,4094}[!-~])?", re.ASCII)
 _MOST_HEADERS: Final = 32
-# Ours to set, or about the connection; a credential belongs where nobody reads it back.
+# Headers that this module sets or that concern the connection, and credentials, which the API must not return.
 _OWN_HEADERS: Final = frozenset(
     {
         *("authorization", "cookie", "proxy-authorization", "content-type", "content-length", "content-encoding"),
@@ -72,22 +72,23 @@ _MOST_BYTES: Final = 1 << 20
 _LONGEST_URL: Final = 4096
 _MAX_REMEMBERED: Final = 10_000
 _RATE_DIGITS: Final = 9
-# A token that is about to expire might have when it arrives.
+# A token that is about to expire might have expired when the request arrives.
 _EARLY: Final = timedelta(seconds=30)
 _LONGEST_EXPIRY: Final = 10**9
 _SHORTEST_KEY, _LONGEST_KEY = 24, 64
 _BROKEN: Final = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ConnectionNotAvailable)
 _GONE: Final = 410
-# Too large, or in a form that is not understood: the event will not get better.
+# Too large, or in an unsupported form: sending the event again would not help.
 _UNACCEPTABLE: Final = frozenset({413, 415})
 _LONGEST_WAIT: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
-    """``rate`` is how many requests a minute the sink is asked to allow, None if it is not asked for a number.
+    """The settings of a web hook.
 
-    ``query`` says whether an access token goes into the query, and not into a header (D-35).
+    ``rate`` is the number of requests a minute that the sink is asked to allow; None means that no number is requested.
+    ``query`` is True if an access token goes into the query instead of a header (D-35).
     """
 
     method: str = "POST"
@@ -98,7 +99,7 @@ class WebhookSettings:
 
 
 def read_settings(settings: JSONObject) -> WebhookSettings:
-    """The settings of a subscription. Raises ``SubscriptionError``."""
+    """Return the settings of a subscription. Raises ``SubscriptionError``."""
     checks: dict[str, Callable[[Any], Any]]
     checks = {
         "method": _check_method,
@@ -159,7 +160,10 @@ def _check_token_place(value: Any) -> bool:
 
 
 class WebhookFactory:
-    """Web hooks, protocol ``HTTP``. It remembers what sinks agreed to, so that a new connection need not ask."""
+    """Opens web hooks, for the protocol ``HTTP``.
+
+    It remembers the consent of sinks, so that new connections need not ask.
+    """
 
     protocols = (HTTP,)
 
@@ -168,7 +172,7 @@ class WebhookFactory:
         self._lock = threading.Lock()
 
     def check(self, subscription: Subscription, policy: SinkPolicy) -> None:
-        """Sink, settings and credential, as far as they can be checked without asking the sink."""
+        """Check sink, settings and credential, as far as possible without connecting. Raises ``SubscriptionError``."""
         _check_url(subscription.sink, "/sink", policy)
         read_settings(subscription.protocolsettings)
         credential = subscription.credential
@@ -190,7 +194,7 @@ class WebhookFactory:
                 raise SubscriptionError(f"/sinkcredential/{SIGNINGSECRET}: {error}") from None
 
     def open(self, subscription: Subscription, policy: SinkPolicy) -> _WebhookSink:
-        """A hook that connects when there is something to send."""
+        """Return a web hook that connects when there is something to send. Raises ``DeliveryError``."""
         try:
             self.check(subscription, policy)
         except SubscriptionError as error:
@@ -211,7 +215,7 @@ class WebhookFactory:
 
 
 class _Remembered:
-    """The state of a sink that outlives its connection: consent, permitted pace, access token."""
+    """The state of a sink that outlives its connection: consent, permitted rate and access token."""
 
     def __init__(self, subscription: Subscription, policy: SinkPolicy) -> None:
         self.subscription = subscription
@@ -220,7 +224,7 @@ class _Remembered:
         self._consent: Consent | None = None
 
     def set_consent(self, consent: Consent) -> None:
-        """The sink wants deliveries, this fast."""
+        """Store that the sink agrees to deliveries, and at which rate."""
         if consent != self._consent:
             self._consent, self.pace = consent, RateLimiter(consent.rate)
 
@@ -238,7 +242,7 @@ class _WebhookSink:
         self._key = read_signing_key(secrets[SIGNINGSECRET]) if SIGNINGSECRET in secrets else None
 
     def send(self, events: Sequence[JSONObject]) -> None:
-        """Send each event as a request of its own, or several in one in batch mode."""
+        """Send each event as one request, or several events in one request in batch mode."""
         delivered_count = 0
         try:
             for batch in self._split_batches(events):
@@ -249,7 +253,7 @@ class _WebhookSink:
             raise
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._connection.close()
 
     def _split_batches(self, events: Sequence[JSONObject]) -> Iterator[Sequence[JSONObject]]:
@@ -280,14 +284,14 @@ class _WebhookSink:
             return
         if reply.status == 401:
             self._remembered.authorization.drop_token()
-        # 413 and 415 may be about one event of many: alone, the others may be taken.
+        # 413 and 415 may concern one event of many. Sent alone, the others may be accepted.
         if error.rejected and len(batch) > 1:
             self._post_one_by_one(batch)
             return
         raise error
 
     def _post_one_by_one(self, batch: Sequence[JSONObject]) -> None:
-        """A batch that is not understood, or too large: which of its events is to blame?"""
+        """Send the events of a rejected batch one by one, to find the event that the sink rejects."""
         for delivered_count, event in enumerate(batch):
             try:
                 self._post([event])
@@ -296,7 +300,10 @@ class _WebhookSink:
                 raise
 
     def _find_pace(self) -> RateLimiter:
-        """Return the pace that was agreed on; the sink is asked once (D-34)."""
+        """Return the rate limiter for the sink.
+
+        If the policy requires consent, the sink is asked for it once (D-34).
+        """
         if self._remembered.pace is None:
             if self._policy.ask:
                 self._remembered.set_consent(
@@ -323,7 +330,10 @@ class _WebhookSink:
 
 
 def _check_url(url: str, place: str, policy: SinkPolicy) -> None:
-    """Check that ``url`` may be delivered to. The address of its name is checked with each connection."""
+    """Raise ``SubscriptionError`` if events must not be delivered to ``url``.
+
+    The address of its host is checked again with each connection.
+    """
     try:
         parts = urlsplit(url)
         port = parts.port or PORTS[parts.scheme]
@@ -338,7 +348,10 @@ def _check_url(url: str, place: str, policy: SinkPolicy) -> None:
 
 
 class RateLimiter:
-    """Keeps requests to ``rate`` a minute, a second's worth of them at once. For one thread at a time."""
+    """Limits requests to ``rate`` a minute (None: no limit), with bursts of up to one second's requests.
+
+    For one thread at a time.
+    """
 
     def __init__(self, rate: int | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._each = 60.0 / rate if rate else 0.0
@@ -346,9 +359,9 @@ class RateLimiter:
         self._free = clock() - 1.0
 
     def step(self) -> None:
-        """Count one request. Raises ``NotYet`` if it has to wait."""
+        """Count one request. Raises ``NotYet`` if the request has to wait."""
         now = self._clock()
-        # Time that was not used is saved for a second at most: then a burst of a second's requests is allowed.
+        # Unused time is saved for one second at most, which allows a burst of one second's requests.
         free = max(self._free, now - 1.0)
         if free > now:
             raise NotYet("the sink's rate is used up", retry_after=free - now)
@@ -356,9 +369,10 @@ class RateLimiter:
 
 
 def request_consent(connection: SinkConnection, target: str, policy: SinkPolicy, rate: int | None) -> Consent:
-    """Ask a sink whether it wants deliveries from ``policy.origin``, at most ``rate`` a minute if that is given.
+    """Ask a sink for its consent to deliveries from ``policy.origin``, at most ``rate`` a minute unless that is None.
 
-    Its status says nothing, only ``WebHook-Allowed-Origin`` does (D-34). Raises ``DeliveryError`` if it does not agree.
+    The status of the answer does not matter, only its header ``WebHook-Allowed-Origin`` (D-34). Raises
+    ``DeliveryError`` if the sink does not agree.
     """
     headers = {ORIGIN: policy.origin}
     if rate is not None:
@@ -379,9 +393,9 @@ def read_consent(reply: HTTPReply, origin: str, rate: int | None) -> Consent:
 
 
 def allowed_rate(text: str, requested: int | None) -> int | None:
-    """Requests a minute out of ``WebHook-Allowed-Rate``: what was ``requested`` if it says nothing, None for ``*``.
+    """Return the requests a minute in ``WebHook-Allowed-Rate``; None means any number (``*``).
 
-    Raises ``DeliveryError`` for what is no rate.
+    If ``text`` is empty, return ``requested``. Raises ``DeliveryError`` if ``text`` is not a rate.
     """
     if not text:
         return requested
@@ -393,7 +407,7 @@ def allowed_rate(text: str, requested: int | None) -> int | None:
 
 
 class Authorization:
-    """The credential to send with each request. For one thread."""
+    """The credential that is sent with each request. For one thread."""
 
     def __init__(self, credential: Credential | None, policy: SinkPolicy) -> None:
         self._kind = credential.credentialtype if credential else ""
@@ -403,7 +417,7 @@ class Authorization:
         self._expires = _parse_instant(self._members.get("accesstokenexpiresutc", ""))
 
     def header(self) -> dict[str, str]:
-        """The header ``Authorization``, if there is a credential. Raises ``DeliveryError``."""
+        """Return the header ``Authorization``; empty without a credential. Raises ``DeliveryError``."""
         if self._kind == PLAIN:
             pair = f"{self._members.get('identifier', '')}:{self._members.get('secret', '')}"
             return {"Authorization": f"Basic {base64.b64encode(pair.encode('utf-8')).decode('ascii')}"}
@@ -411,7 +425,10 @@ class Authorization:
         return {"Authorization": f"{self._members.get('accesstokentype') or 'Bearer'} {token}"} if token else {}
 
     def token(self) -> str:
-        """The access token, made anew if it is over and can be; empty without one. Raises ``DeliveryError``."""
+        """Return the access token; empty if there is none. Raises ``DeliveryError``.
+
+        A token that is missing or about to expire is replaced if the credential has a refresh token.
+        """
         over = self._expires is not None and self._expires - _EARLY < values.now()
         if self._kind == REFRESHTOKEN and (over or not self._token):
             self._refresh()
@@ -420,12 +437,15 @@ class Authorization:
         return self._token
 
     def drop_token(self) -> None:
-        """The sink did not like the token (401): the next one will be another, if it can be."""
+        """Drop the access token after the sink rejected it (401), if it can be replaced with a refresh token."""
         if self._kind == REFRESHTOKEN:
             self._token = ""
 
     def _refresh(self) -> None:
-        """Get a token for the refresh token (RFC6749 6); a new refresh token replaces the one there was."""
+        """Get an access token for the refresh token (RFC6749 6).
+
+        A new refresh token in the answer replaces the old one.
+        """
         endpoint = self._members.get("refreshtokenendpoint", "")
         sent = {"grant_type": "refresh_token", "refresh_token": self._members.get("refreshtoken", "")}
         headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
@@ -475,7 +495,7 @@ def read_signing_key(secret: str) -> bytes:
 
 
 def signature_headers(key: bytes, id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """The three headers of a signed delivery; ``timestamp`` is in seconds since 1970."""
+    """Return the three headers of a signed delivery. ``timestamp`` is in seconds since 1970."""
     signed = b"%s.%d.%s" % (id.encode("utf-8"), timestamp, body)
     signature = base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode("ascii")
     return {"webhook-id": id, "webhook-timestamp": str(timestamp), "webhook-signature": f"v1,{signature}"}
@@ -483,7 +503,10 @@ def signature_headers(key: bytes, id: str, timestamp: int, body: bytes) -> dict[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HTTPReply:
-    """An answer. Header names are in lower case; ``body`` is empty if there was more than ``MAX_ANSWER``."""
+    """The answer to a request.
+
+    Header names are in lower case. ``body`` is empty if it was larger than ``MAX_ANSWER``.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -491,7 +514,7 @@ class HTTPReply:
 
 
 class SinkConnection:
-    """A connection to the origin of ``url``, made when it is first needed. For one thread."""
+    """A connection to the origin of ``url``, opened when it is first needed. For one thread."""
 
     def __init__(self, url: str, policy: SinkPolicy) -> None:
         self._parts = urlsplit(url)
@@ -500,7 +523,7 @@ class SinkConnection:
         self._connection: httpcore.HTTP11Connection | None = None
 
     def exchange(self, method: str, target: str, headers: Mapping[str, str], body: bytes = b"") -> HTTPReply:
-        """Send one request and read its answer, within the policy's time. Raises ``DeliveryError``."""
+        """Send one request and return the answer, within the policy's timeout. Raises ``DeliveryError``."""
         self._deadline.restart(self._policy.timeout)
         request = httpcore.Request(
             method,
@@ -522,7 +545,7 @@ class SinkConnection:
             raise DeliveryError(f"the connection failed: {error or type(error).__name__}") from None
 
     def close(self) -> None:
-        """Hang up; the next request connects anew."""
+        """Close the connection. The next request opens a new one."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(Exception):
@@ -545,7 +568,7 @@ class SinkConnection:
         try:
             for chunk in answer.iter_stream():
                 body += chunk
-                if len(body) > MAX_ANSWER:  # its status counts; what is left unread makes the connection useless
+                if len(body) > MAX_ANSWER:  # only the status counts; the unread rest makes the connection unusable
                     self.close()
                     return HTTPReply(status=answer.status, headers=headers)
         finally:
@@ -562,7 +585,7 @@ class SinkConnection:
         address = reachable(host, self._port, self._policy.allow, self._deadline.remaining())
         stream = connect(address, self._port, self._deadline)
         if self._parts.scheme == "https":
-            # Part of the key of what is cached, as a test or an operator may change it at run time.
+            # Part of the cache key, because a test or an operator may change the variables at run time.
             trust = (os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
             stream = stream.start_tls(_make_tls_context(trust), host)
         origin = httpcore.Origin(self._parts.scheme.encode(), host.encode(), self._port)
@@ -570,21 +593,21 @@ class SinkConnection:
 
 
 class _Gathering(httpcore.NetworkStream):
-    """Sends head and body of a request as one piece, when its answer is wanted: that costs one packet, not two."""
+    """A stream that sends head and body of a request together when the answer is read: one packet instead of two."""
 
     def __init__(self, stream: httpcore.NetworkStream) -> None:
         self._stream = stream
         self._held = bytearray()
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Read from the stream."""
+        """Send the collected bytes, then read from the stream."""
         if self._held:
             held, self._held = bytes(self._held), bytearray()
             self._stream.write(held, timeout)
         return self._stream.read(max_bytes, timeout)
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002 - spent when reading
-        """Send it with the next read."""
+        """Collect ``buffer``, to send it with the next read."""
         self._held += buffer
 
     def close(self) -> None:
@@ -597,14 +620,14 @@ class _Gathering(httpcore.NetworkStream):
 
 
 def target_of(url: str) -> str:
-    """Path and query of ``url``: what a request line has."""
+    """Return the path and query of ``url``, as in a request line."""
     parts = urlsplit(url)
     return f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
 
 
 @lru_cache(maxsize=4)
 def _make_tls_context(trust: tuple[str | None, str | None]) -> ssl.SSLContext:  # noqa: ARG001 - where OpenSSL looks
-    """Reading the system's certificates takes 20 ms: once for all."""
+    """Return a TLS context, which is cached because reading the system's certificates takes 20 ms."""
     return ssl.create_default_context()
 
 
@@ -626,7 +649,10 @@ def delivery_error(reply: HTTPReply) -> DeliveryError | None:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, from a number or a date (RFC9110 10.2.3); at most a day, None if that is not said."""
+    """Return the seconds to wait from a number or a date in ``Retry-After`` (RFC9110 10.2.3), at most a day.
+
+    Return None if there is no such header, or if it is invalid.
+    """
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return min(float(text[:12]), _LONGEST_WAIT)

@@ -1,7 +1,7 @@
-"""Apache Kafka: each event a record in structured mode in one topic (CloudEvents bindings/kafka; D-30).
+"""Send events to Apache Kafka: each event is a record in structured mode (CloudEvents bindings/kafka; D-30).
 
-``sink`` is ``kafka://HOST[/TOPIC]`` or ``kafkas://…`` with TLS; the topic may be in the settings instead. The record's
-key is the event's ``subject``, or the attribute that ``partitionkeyextractor`` names.
+``sink`` is ``kafka://HOST[/TOPIC]`` or ``kafkas://…`` with TLS. The topic may be in the settings instead. The record's
+key is the event's ``subject``, or the attribute in the setting ``partitionkeyextractor``.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class _Target:
     acks: str
 
     def connect(self) -> KafkaClient:
-        """A producer that waits until the brokers that ``acks`` asks for have each record."""
+        """Return a producer that waits until as many brokers as ``acks`` requires have stored each record."""
         return KafkaClient(self.settings, self.topic, client_id=self.client, acks=self.acks, headers=_RECORD_HEADERS)
 
     def encode(self, event: JSONObject) -> tuple[bytes | None, bytes]:
-        """Key and value in structured mode."""
+        """Return key and value of a record in structured mode. The key is None if the event lacks the attribute."""
         key = event.get(self.key)
         return None if key is None else str(key).encode(), dump_json(event)
 
@@ -71,7 +71,7 @@ def _read_target(subscription: Subscription, policy: SinkPolicy) -> _Target:
 
 
 def _resolve(policy: SinkPolicy, secure: bool, host: str, port: int) -> str:
-    """The address of a broker that the cluster names, which is held to the policy like the sink itself."""
+    """Return the address of a broker that the cluster reported. The policy applies to it as to the sink itself."""
     try:
         check_allowed(host, port, secure, policy, "the cluster names a broker")
     except SubscriptionError as error:

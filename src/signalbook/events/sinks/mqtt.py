@@ -1,6 +1,6 @@
-"""MQTT 3.1.1 and 5.0: each event a message in structured mode to one topic (CloudEvents bindings/mqtt; D-30).
+"""Send events to MQTT 3.1.1 or 5.0: each event is a message in structured mode (CloudEvents bindings/mqtt; D-30).
 
-``sink`` is ``mqtts://HOST`` or ``mqtt://HOST``.
+``sink`` is ``mqtts://HOST`` or ``mqtt://HOST``. The topic is in the settings.
 """
 
 from __future__ import annotations
@@ -37,14 +37,17 @@ class _Target:
     properties: Mapping[str, str]
 
     def connect(self) -> MQTTPublisher:
-        """A publisher that waits for the acknowledgements of the quality of service; with 0 until all is written."""
+        """Return a publisher that waits for the acknowledgements of the quality of service.
+
+        With quality of service 0 it waits until all messages are written.
+        """
         # MQTT 3.1.1 has no properties.
         properties = publish_properties(EVENT_TYPE, self.expiry, self.properties) if self.version == 5 else None
         client = MQTTClient(self.settings, self.version)
         return MQTTPublisher(client, self.topic, qos=self.qos, retain=self.retain, properties=properties)
 
     def encode(self, event: JSONObject) -> bytes:
-        """A payload in structured mode."""
+        """Return a payload in structured mode."""
         return dump_json(event)
 
 
@@ -54,7 +57,7 @@ def _read_target(subscription: Subscription, policy: SinkPolicy) -> _Target:
         raise SubscriptionError("/sink: a path means nothing here; the topic is the setting topicname")
     settings = ProtocolSettings(subscription, _SETTING_NAMES[subscription.protocol])
     topic = settings.text("topicname")
-    # What begins with $ is the broker's own.
+    # Topics that begin with $ belong to the broker.
     if not topic or topic.startswith("$") or set("+#") & set(topic) or len(topic.encode()) > _LONGEST_TOPIC:
         raise make_setting_error("topicname", f"MQTT needs one: up to {_LONGEST_TOPIC} bytes, no wildcards, no $ first")
     qos = settings.whole("qos", 0, 2)

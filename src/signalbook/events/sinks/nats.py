@@ -1,7 +1,7 @@
-"""NATS: each event a message in structured mode to one subject (CloudEvents bindings/nats; D-30).
+"""Send events to NATS: each event is a message in structured mode to one subject (CloudEvents bindings/nats; D-30).
 
-``sink`` is ``nats://HOST`` or ``tls://HOST``. Where a stream of JetStream takes the subject, its acknowledgements are
-waited for; else an answer to a PING says that the server has had the messages.
+``sink`` is ``nats://HOST`` or ``tls://HOST``. If a JetStream stream stores the subject, the sink waits for its
+acknowledgements. Otherwise the answer to a PING shows that the server received the messages.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from signalbook.events.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
 
 _SCHEMES: Final = {"tls": (4222, True), "nats": (4222, False)}
-# No wildcards; what begins with $ is the server's own, and some of it are commands.
+# No wildcards. Subjects that begin with $ belong to the server, and some of them are commands.
 _SUBJECT: Final = re.compile(r"(?!\$)[!-)+,\-/-=?-~]+(\.[!-)+,\-/-=?-~]+)*", re.ASCII)
 
 
@@ -30,12 +30,12 @@ class _Target:
     subject: str
 
     def connect(self) -> NATSPublisher:
-        """A publisher that waits for the acknowledgements of the stream or the server."""
+        """Return a publisher that waits for the acknowledgements of the stream or the server."""
         return NATSPublisher.open(self.settings, self.subject)
 
     def encode(self, event: JSONObject) -> tuple[bytes, bytes]:
-        """Headers and payload in structured mode."""
-        # A stream drops what it got a moment ago under the same id, such as an event whose answer was lost.
+        """Return headers and payload in structured mode."""
+        # A stream drops a message whose id it received shortly before, such as an event whose answer was lost.
         message_id = quote(f"{self.subscription}/{event['id']}")
         return encode_headers({"Content-Type": EVENT_TYPE, "Nats-Msg-Id": message_id}), dump_json(event)
 

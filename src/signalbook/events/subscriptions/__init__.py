@@ -1,1 +1,1 @@
-"""Who wants to hear of what: the subscriptions of the CloudEvents Subscriptions API."""
+"""Store the subscriptions of the CloudEvents Subscriptions API, and convert them from and to JSON documents."""

@@ -1,7 +1,7 @@
-"""Subscriptions as JSON documents, read and shown (CloudEvents subscriptions/spec.md 3.2.1; D-26, D-28).
+"""Read and write subscriptions as JSON documents (CloudEvents subscriptions/spec.md 3.2.1; D-26, D-28).
 
-There are two forms: the specification's, and the older one of those who speak the draft APIs, with one ``filter`` and
-the protocol ``HTTPS``. What is stored is the first; either is read wherever a subscription is sent.
+There are two forms: that of the specification, and an older one for clients of the draft APIs, with a single ``filter``
+and the protocol ``HTTPS``. Both are accepted everywhere. The form of the specification is stored.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ _MEMBER_NAMES: Final = (
 )
 MOST_TYPES: Final = 256
 LONGEST: Final = 4096
-"""Characters in a text."""
+"""The maximum number of characters in a string."""
 _FARTHEST: Final = 2**63 - 1
 _MAX_DIGITS: Final = 19
 _OTHER_NAMES: Final = {
     "AMQP": {"linkName": "linkname", "linkProperties": "linkproperties"},
     "KAFKA": {"ackmode": "acks"},
 }
-"""Names that settings have in the specification's OpenAPI document and not in its text (D-30)."""
+"""Names of settings that the specification's OpenAPI document spells differently than its text (D-30)."""
 
 Check = Callable[[Subscription], None]
 """Raises ``SubscriptionError`` if a protocol cannot do what a subscription asks of it."""
 
 
 def checks(policy: SinkPolicy) -> Check:
-    """Return the check of each protocol for its subscriptions."""
+    """Return a function that checks a subscription with the sink factory of its protocol."""
     return lambda subscription: base.find_sink(subscription.protocol).check(subscription, policy)
 
 
 class InvalidSubscription(SubscriptionError):
-    """A document that is no subscription: every fault with its place."""
+    """The error for an invalid document, with all findings in ``faults``."""
 
     def __init__(self, faults: Iterable[Finding]) -> None:
         self.faults = tuple(faults)
@@ -65,9 +65,9 @@ class InvalidSubscription(SubscriptionError):
 
 
 def read(document: JSON, *, root: str, check: Check) -> Subscription:
-    """The subscription in ``document``, for the registry at the URL ``root``; it has no id yet, maybe not all secrets.
+    """Return the subscription in ``document``, for the registry at the URL ``root``.
 
-    Raises ``InvalidSubscription``.
+    The subscription has no id yet, and may lack secrets. Raises ``InvalidSubscription``.
     """
     if not isinstance(document, dict):
         raise InvalidSubscription([_make_finding("", "type", "a subscription is an object")])
@@ -76,7 +76,7 @@ def read(document: JSON, *, root: str, check: Check) -> Subscription:
     faults = list(reading.faults)
     wrong = {fault.path[1:].partition("/")[0] for fault in faults}
     if not wrong & {"protocol", "protocolsettings", "sink"}:
-        # Without its secrets nothing can be said of a credential: that is for when they are there.
+        # A credential cannot be checked without its secrets. ``complete`` checks it when they are known.
         whole = "sinkcredential" not in wrong and not list(find_missing_secrets(subscription))
         faults += _run_check(check, subscription if whole else replace(subscription, credential=None))
     if faults:
@@ -85,7 +85,10 @@ def read(document: JSON, *, root: str, check: Check) -> Subscription:
 
 
 def complete(subscription: Subscription, stored: Subscription | None, *, check: Check) -> Subscription:
-    """``subscription`` with the secrets that are ``stored``, if it may have them. Raises ``InvalidSubscription``."""
+    """Return ``subscription`` with the secrets of its ``stored`` form, if they belong to the same sink.
+
+    Raises ``InvalidSubscription`` if secrets are missing, or if the complete subscription is invalid.
+    """
     whole = with_known_secrets(with_known_values(subscription, stored), stored)
     faults = [*find_missing_secrets(whole), *find_left_masks(whole)] or list(_run_check(check, whole))
     if faults:
@@ -94,12 +97,15 @@ def complete(subscription: Subscription, stored: Subscription | None, *, check: 
 
 
 def show(entry: ShownSubscription, *, old: bool = False) -> JSONObject:
-    """A subscription as it is shown, in the ``old`` form or the specification's, with the ``status`` of deliveries."""
+    """Return a subscription in the ``old`` form or the specification's, with the ``status`` of its deliveries."""
     return {**describe(entry.subscription, old=old), "status": asdict(entry.state)}
 
 
 def describe(subscription: Subscription, *, old: bool = False) -> JSONObject:
-    """A subscription without what its deliveries do to it: the same as long as nobody updates it. No secrets."""
+    """Return a subscription as a document without secrets and without the status of deliveries.
+
+    The document stays the same until the subscription is updated.
+    """
     document: JSONObject = {"id": subscription.id}
     for name in ("source", "types", "filters", "config"):
         if value := getattr(subscription, name):
@@ -114,7 +120,7 @@ def describe(subscription: Subscription, *, old: bool = False) -> JSONObject:
 
 
 def _convert_to_older(document: JSONObject) -> JSONObject:
-    """Translate the older form with a single filter; HTTP is recognised by the scheme of the sink."""
+    """Convert ``document`` to the older form: one ``filter``, and the protocol ``HTTPS`` for https sinks."""
     filter_list = document.pop("filters", ())
     if filter_list:
         document["filter"] = filter_list[0] if len(filter_list) == 1 else {"all": list(filter_list)}
@@ -124,7 +130,7 @@ def _convert_to_older(document: JSONObject) -> JSONObject:
 
 
 class _Reading:
-    """The reading of one document, with its findings so far. A member with a finding counts as absent."""
+    """The state of reading one document, with the findings so far. A member with a finding counts as absent."""
 
     def __init__(self, document: JSONObject, root: str) -> None:
         self._document = document
@@ -132,7 +138,7 @@ class _Reading:
         self.faults: list[Finding] = []
 
     def read_subscription(self) -> Subscription:
-        """Return the subscription that can be made of the document."""
+        """Return the subscription. Members with findings get their default values."""
         for name in self._document:
             if name not in _MEMBER_NAMES:
                 message = f"there is no such member; there are {', '.join(_MEMBER_NAMES)}"
@@ -173,7 +179,7 @@ class _Reading:
         return tuple(types)
 
     def _read_filters(self) -> Iterator[JSON]:
-        """Yield the filters that must hold, from either member."""
+        """Yield the filters that must all hold, from the member ``filter`` or ``filters``."""
         if "filter" in self._document and "filters" in self._document:
             self._report("/filter", "value", "there is filters too: give one of them")
             return
@@ -233,7 +239,7 @@ class _Reading:
 
 
 def _check_filters(filter_list: list[JSON], name: str) -> list[Finding]:
-    """Return the findings of each filter, or, if there are none, that all together are too many."""
+    """Return the findings of each filter. If there are none, return the finding that there are too many filters."""
     whole = _check_filter(filter_list, name)
     if whole is None:
         return []
@@ -255,7 +261,7 @@ def _check_filter(filter_list: list[JSON], name: str, index: int = 0) -> Finding
 
 
 def _run_check(check: Check, subscription: Subscription) -> Iterator[Finding]:
-    """Yield the findings of a protocol about a subscription."""
+    """Yield the finding of a protocol's ``check`` about a subscription, if there is one."""
     try:
         check(subscription)
     except SubscriptionError as error:
@@ -268,7 +274,10 @@ def _rename_settings(settings: JSONObject, names: dict[str, str]) -> JSONObject:
 
 
 def _parse_position(value: Any) -> int | None:
-    """Return a number, or a number in a text: the OpenAPI document of the specification has no others in ``config``."""
+    """Return an integer from a number or a numeric string, or None.
+
+    Strings are accepted because ``config`` has only strings in the OpenAPI document of the specification.
+    """
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS:
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _FARTHEST:

@@ -1,7 +1,7 @@
-"""Secrets in a subscription beside its credential: values of HTTP headers, and parameters in the URL of its sink.
+"""Mask secrets in a subscription outside its credential: values of HTTP headers, and parameters in the URL of its sink.
 
-They are sealed in the store with those of the credential. In what is stored and shown there is a mask in their place,
-by which whoever sends back what was shown to them leaves them as they are.
+They are sealed in the store with the secrets of the credential. Stored and shown documents have a mask in their place.
+A client that sends a mask back leaves the value unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from signalbook.values import Finding, dump_json, parse_json
 MASK: Final = "***"
 _PARAMETER: Final = re.compile(r"(?<=[?&])([^=&#]*)=([^&#]+)")
 _REVEALING: Final = re.compile(r"token|secret|passw|pwd|key|sig|auth|cred|code|sas|session", re.IGNORECASE)
-"""What is in the names of parameters that are secrets, Azure's ``code`` and ``sig`` among them: better one too many."""
+"""Parts of the names of secret parameters, including Azure's ``code`` and ``sig``. Masking too many does no harm."""
 _SINK: Final = "sink"
 _HEADERS_MEMBER: Final = "protocolsettings.headers"
 
@@ -28,7 +28,10 @@ def mask_sink(sink: str) -> str:
 
 
 def mask(subscription: Subscription) -> Subscription:
-    """Return the subscription without its credentials, to be stored and shown."""
+    """Return the subscription with masks in place of header values and secret parameters, to be stored and shown.
+
+    Its ``credential`` is not changed.
+    """
     settings = subscription.protocolsettings
     if headers := _find_headers(subscription):
         settings = {**settings, "headers": dict.fromkeys(headers, MASK)}
@@ -36,7 +39,7 @@ def mask(subscription: Subscription) -> Subscription:
 
 
 def extract_secrets(subscription: Subscription) -> dict[str, str]:
-    """Return the parts that ``mask`` leaves out, to be sealed. ``reveal`` restores them."""
+    """Return the values that ``mask`` replaces, to be sealed. ``reveal`` restores them."""
     secrets = {}
     if mask_sink(subscription.sink) != subscription.sink:
         secrets[_SINK] = subscription.sink
@@ -46,7 +49,7 @@ def extract_secrets(subscription: Subscription) -> dict[str, str]:
 
 
 def reveal(subscription: Subscription, secrets: Mapping[str, str]) -> tuple[Subscription, dict[str, str]]:
-    """Return a masked subscription as it was, and those of its ``secrets`` that are its credential's."""
+    """Return the subscription without masks, and the members of ``secrets`` that belong to its credential."""
     credential_secrets = dict(secrets)
     sink = credential_secrets.pop(_SINK, subscription.sink)
     settings = subscription.protocolsettings
@@ -56,7 +59,7 @@ def reveal(subscription: Subscription, secrets: Mapping[str, str]) -> tuple[Subs
 
 
 def with_known_values(subscription: Subscription, stored: Subscription | None) -> Subscription:
-    """``subscription`` with what is ``stored`` in place of masks, if it goes where that went."""
+    """Return ``subscription`` with the values of ``stored`` in place of masks, if both have one protocol and sink."""
     if stored is None or stored.protocol != subscription.protocol:
         return subscription
     if mask_sink(stored.sink) != mask_sink(subscription.sink):

@@ -1,6 +1,6 @@
-"""Subscriptions as they are stored beside the registry, their secrets encrypted with keys that are not in the database.
+"""Store subscriptions next to the registry, with secrets encrypted under keys that are not in the database.
 
-A write of the registry has nothing to do with them: it costs the same however many there are.
+Writes of the registry do not touch subscriptions, so they cost the same however many subscriptions there are.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from signalbook.xid import ROOT
 _KEY_BYTES: Final = 32
 _KEY_NAME_CHARS: Final = 16
 _EXAMPLE_KEYS: Final = frozenset({b"change-me-change-me-change-me-12"})
-"""Keys that were in an example of a Secret for Kubernetes."""
+"""Keys that were published in an example of a Kubernetes Secret, and must not be used."""
 _SQLITE_FILE: Final = "sqlite:///"
 
 
 class UnreadableSecret(SubscriptionError):
-    """A secret whose key is not among those there are, or that is not as it was stored."""
+    """The error for a stored secret whose key is missing, or that was changed in the store."""
 
 
 class Keys:
-    """Some keys of 32 bytes. The newest, the first, seals; all of them open. An instance never shows them."""
+    """Keys of 32 bytes. The first, the newest, seals; all of them open. An instance never shows them."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self._keys = {digest(key)[:_KEY_NAME_CHARS]: key for key in keys}
@@ -57,7 +57,7 @@ class Keys:
         return bool(self._keys)
 
     def seal(self, secret: Mapping[str, str], bound: JSON) -> str:
-        """``secret`` as a text that ``open`` reads with the same ``bound``: what it belongs to, which is not in it."""
+        """Encrypt ``secret``. The result can be opened only with the same ``bound``, which is not part of it."""
         name, key = next(iter(self._keys.items()))
         return f"{name}.{seal(key, dump_json(dict(secret)), canonical_json(bound))}"
 
@@ -83,10 +83,10 @@ class Keys:
 
 
 class Keyring:
-    """The source of keys: the file at ``path``, or memory if that is None. Safe for threads and processes.
+    """The source of keys: the file at ``path``, or memory if ``path`` is None. Safe for threads and processes.
 
-    The file is read each time, since another server process may have made it. ``makes`` is True if this process may
-    make it; then it may be missing.
+    The file is read each time, because another server process may have made it. ``makes`` is True if this process may
+    make keys; then the file may be missing.
     """
 
     def __init__(self, path: Path | None, *, makes: bool = True) -> None:
@@ -95,7 +95,10 @@ class Keyring:
         self._memory = Keys([secrets.token_bytes(_KEY_BYTES)] if path is None and makes else [])
 
     def keys(self) -> Keys:
-        """Return all keys, none without a file. Raises ``SettingError`` if the file is not a key file."""
+        """Return all keys: none if the file does not exist yet.
+
+        Raises ``SettingError`` if it is unreadable or invalid.
+        """
         if self._path is None:
             return self._memory
         try:
@@ -109,10 +112,10 @@ class Keyring:
         return Keys(_parse_keys(text, self._path))
 
     def sealing(self, where: str = CREDENTIAL_PATH) -> Keys:
-        """Return at least one key, made first if there was none.
+        """Return at least one key. If there is none, make a key first.
 
-        Raises ``SettingError``, and ``SubscriptionError`` about the secrets at ``where`` if this server may not make
-        one.
+        Raises ``SettingError``, and ``SubscriptionError`` about the secrets at ``where`` if this server may not make a
+        key.
         """
         keys = self.keys()
         if keys:
@@ -130,9 +133,10 @@ class Keyring:
 
 
 def keyring(settings: Settings) -> Keyring:
-    """The keyring of a server: the setting ``key_file``, or else a file beside its SQLite database.
+    """Return the keyring of a server: the setting ``key_file``, or else a file next to its SQLite database.
 
-    Several servers on machines of their own may share a database server: no file that one of them makes will do there.
+    Servers that share another database need the setting, because a file that one machine makes is missing on the
+    others.
     """
     if settings.key_file:
         return Keyring(Path(settings.key_file), makes=False)
@@ -163,8 +167,10 @@ def _make_key_file_error(path: Path) -> SettingError:
 
 
 def _make_key_file(path: Path) -> None:
-    """A file with a new key, for its owner alone. It comes into being as a whole: another process may read it at once,
-    and if one was faster its key stays."""
+    """Make a file with a new key that only its owner can read. If another process was faster, keep its key.
+
+    The file appears as a whole, because another process may read it at once.
+    """
     private = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     file = os.open(private, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -183,26 +189,27 @@ def _make_key_file(path: Path) -> None:
 _ID: Final = re.compile(r"[0-9a-f]{28}", re.ASCII)
 
 Complete = Callable[[Subscription | None], Subscription]
-"""Makes a subscription of what is known of it, whose secrets are there; it may raise ``SubscriptionError``."""
+"""Returns the new subscription for the current one with its secrets, or for None. May raise ``SubscriptionError``."""
 
 
 class TooManySubscriptions(SignalbookError):
-    """There are as many subscriptions as there may be."""
+    """The error for creating more subscriptions than the setting ``max_subscriptions`` allows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownSubscription:
-    """A subscription as it is shown, without its secrets, and how far its deliveries are."""
+    """A subscription without its secrets, and the state of its deliveries."""
 
     subscription: Subscription
     state: DeliveryState
 
 
 class SubscriptionStore:
-    """The subscriptions of one registry. Safe for threads; other processes may write them, too.
+    """The subscriptions of one registry. Safe for threads; other processes may write them too.
 
-    Writes belong to a session, so that they happen as a whole or not at all. ``most`` is how many there may be.
-    Who is not to administer the registry sees and changes his own alone: others' are not there ``by`` his access.
+    Writes belong to a session, so that they are applied completely or not at all. ``most`` is the maximum number of
+    subscriptions. A caller that may not administer the registry sees and changes only its own subscriptions: with
+    ``by``, the access of the caller, others count as absent.
     """
 
     def __init__(self, engine: Engine, keyring: Keyring, *, most: int) -> None:
@@ -216,7 +223,7 @@ class SubscriptionStore:
         return cls(engine, keyring(settings), most=settings.max_subscriptions)
 
     def revision(self) -> int:
-        """Another number once any of them was created, changed or deleted. One point read."""
+        """Return a number that grows whenever a subscription is created, changed or deleted. One point read."""
         with self._open_reader() as stored:
             return stored.revision()
 
@@ -226,9 +233,9 @@ class SubscriptionStore:
             return stored.count()
 
     def all(self) -> dict[str, Subscription]:
-        """Every one by id, with the secrets its sink is to be shown, or the ``fault`` that they cannot be read.
+        """Return all subscriptions by id with their secrets, or with a ``fault`` if the secrets cannot be read.
 
-        Ask for the ``revision`` first: then a change between the two is seen once more, and never missed.
+        Read the ``revision`` first: then a change between the two calls is seen twice, but never missed.
         """
         with self._open_reader() as stored:
             rows = stored.page()
@@ -236,12 +243,12 @@ class SubscriptionStore:
         return {row.id: _with_secrets(row, keys, fault) for row in rows}
 
     def get(self, id: str, *, by: Access = UNRESTRICTED) -> ShownSubscription | None:
-        """Return a subscription, or None."""
+        """Return the subscription ``id``, or None if there is none that ``by`` may see."""
         with self._open_reader() as stored:
             return _find_shown(stored, id, by)
 
     def page(self, after: str, limit: int, *, by: Access = UNRESTRICTED) -> list[ShownSubscription]:
-        """Up to ``limit`` of them in the order they were created in, behind the one whose id is ``after``."""
+        """Return up to ``limit`` subscriptions in the order of their creation, after the one with the id ``after``."""
         with self._open_reader() as stored:
             rows = list(islice(_iterate_visible(stored, after, limit, by), limit))
             states = stored.deliveries(after, rows[-1].id) if rows else {}
@@ -249,10 +256,11 @@ class SubscriptionStore:
         return [ShownSubscription(subscription=_strip_secrets(row), state=states.get(row.id, none)) for row in rows]
 
     def create(self, session: Session, subscription: Subscription, *, by: Access = UNRESTRICTED) -> ShownSubscription:
-        """Store a new one, to get what is committed from now on, or behind the position ``config.after``.
+        """Store a new subscription under a new id.
 
-        Its id is chosen here. Raises ``TooManySubscriptions``, ``SubscriptionError`` if there is no such position, and
-        that or ``SettingError`` if its secrets cannot be stored.
+        It gets changes after the position ``config.after`` or, without it, changes committed from now on. Raises
+        ``TooManySubscriptions``, ``SubscriptionError`` if the position does not exist, and ``SubscriptionError`` or
+        ``SettingError`` if secrets cannot be stored.
         """
         stored = session.transaction.subscriptions
         count = stored.count()
@@ -276,11 +284,11 @@ class SubscriptionStore:
         *,
         by: Access = UNRESTRICTED,
     ) -> ShownSubscription | None:
-        """Replace one by what ``complete`` makes of what is known of it; None if there is none.
+        """Replace the subscription ``id`` by the result of ``complete`` for it. Return None if there is none.
 
-        ``require`` may raise if what there is is not what was expected. Deliveries that were given up begin again where
-        they stopped; a ``config.after`` that is another than before is where they go on. It stays its owner's, whoever
-        changes it: what goes to his sink is what he may have.
+        ``require`` may raise an error if the current subscription is not as expected. Deliveries that were given up
+        begin again where they stopped. If ``config.after`` changes, deliveries continue at that position. The owner
+        stays the same whoever updates the subscription, because its sink gets only changes that the owner may read.
         """
         stored = session.transaction.subscriptions
         before = _find(stored, id, by)
@@ -306,7 +314,10 @@ class SubscriptionStore:
         *,
         by: Access = UNRESTRICTED,
     ) -> ShownSubscription | None:
-        """Remove one, and return what it was; None if there is none. ``require`` as in ``update``."""
+        """Remove the subscription ``id``, and return it as it was.
+
+        Return None if there is none. ``require`` as in ``update``.
+        """
         stored = session.transaction.subscriptions
         removed = _find_shown(stored, id, by)
         if removed is None:
@@ -318,9 +329,10 @@ class SubscriptionStore:
         return removed
 
     def renew(self, session: Session) -> int:
-        """Seal with the newest key what is sealed with others, or not at all: how many it were.
+        """Seal with the newest key all secrets that are not sealed with it yet. Return the number of subscriptions.
 
-        What cannot be read stays, as does what was stored in clear once where there is no key yet.
+        Secrets that cannot be read stay unchanged. So do unsealed secrets if this server has no key and cannot make
+        one.
         """
         stored, keys, count = session.transaction.subscriptions, self._keyring.keys(), 0
         for row in stored.page():
@@ -375,7 +387,7 @@ def is_id(text: str) -> bool:
 
 
 def start(subscription: Subscription) -> int | None:
-    """The position that ``config.after`` names."""
+    """Return the position in ``config.after``, or None."""
     after = subscription.config.get("after")
     return None if after is None else int(after)
 
@@ -398,7 +410,10 @@ def _choose_start(session: Session, subscription: Subscription) -> int | None:
 
 
 def _new_id(revision: int) -> str:
-    """Later ones come later in the order of ids, so that whoever reads page by page meets each of them once."""
+    """Return a new id.
+
+    Ids sort in the order of creation, so that a client that reads pages sees each subscription once.
+    """
     return f"{revision:012x}{secrets.token_hex(8)}"
 
 
@@ -446,7 +461,11 @@ def _as_stored(stored: StoredSubscription) -> Subscription:
 
 
 def _with_secrets(stored: StoredSubscription, keys: Keys, fault: str) -> Subscription:
-    """``fault`` says why there are no ``keys``, if that is one."""
+    """Return a stored subscription with its secrets.
+
+    If they cannot be read, the result has a ``fault`` instead: the given one, which is the reason why there are no
+    ``keys``, or else the error.
+    """
     subscription = _as_stored(stored)
     if stored.sealed is None:
         return subscription

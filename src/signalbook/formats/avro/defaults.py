@@ -26,7 +26,7 @@ class TooManyDefaults(Exception):
 
 
 class DefaultCheck:
-    """Checks the defaults of one document. Each pair of value and type is checked only once."""
+    """A check of the defaults of one document. Each pair of value and type is checked only once."""
 
     def __init__(self, types: Mapping[str, JSONObject]) -> None:
         self._types = types

@@ -35,9 +35,7 @@ NAMESPACE: Final = "namespace"
 READABLE_FAULTS: Final = frozenset({DEFAULT, NAMESPACE})
 """The rules of findings that do not prevent the use of a document."""
 MAX_OTHERS: Final = 100
-"""The maximum number of other documents: reading is linear here, but a write reads referenced
-schemas in as many tries.
-"""
+"""The maximum number of other documents. A write reads the document again after each step of a chain of references."""
 # Logical types whose Python value would lose precision (nanoseconds) or change its meaning (no time zone).
 _LEFT_ALONE: Final = frozenset(
     {"uuid", "duration", "timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"}

@@ -167,7 +167,7 @@ _EPOCH_DATE: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def decode(value: JSON, node: Type, types: Mapping[str, JSONObject]) -> tuple[JSON, list[Finding]]:
-    """Return the decoded value of ``value``, JSON-encoded Avro of the type ``node``, and all findings about it."""
+    """Return the decoded value of ``value``, JSON-encoded Avro of the type ``node``, and the first findings."""
     reader = _Reader(types)
     return reader.read(value, node, ()), reader.findings[:MAX_FINDINGS]
 

@@ -56,7 +56,7 @@ DIALECTS: Final[tuple[SchemaDialect, ...]] = (
         jsonschema_rs.Draft202012Validator,
     ),
 )
-# The version for documents without `$schema` whose format names no version: the first version in xRegistry.
+# The version for documents without `$schema` whose format names no version: draft-07, with which xRegistry begins.
 DEFAULT: Final = DIALECTS[2]
 # All these spellings occur in registries: draft-07, draft/07, draft/2020-12, draft-2020-12, 2020-12 (G-13).
 _BY_VERSION: Final = {

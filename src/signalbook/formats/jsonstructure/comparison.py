@@ -582,7 +582,7 @@ class _Comparison:
 
 
 def _require_members(*names: str) -> _RequiredSets:
-    """Return the required sets of objects that must all have exactly the members ``names``."""
+    """Return the required sets of objects that must all have the members ``names`` and may have others."""
     only = frozenset(names)
     return _RequiredSets([only], [only], only, frozenset())
 

@@ -37,7 +37,7 @@ from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONError, JSONObject, canonical_json, digest
 
 Findings = Iterator[Finding]
-# The members that a document may have at its top in addition to its data.
+# The members that a payload may have at its top in addition to its data.
 _INSTANCE: Final = frozenset({"$schema", "$uses"})
 # The maximum number of types to check for one payload, because nested unions multiply.
 _MAX_STEPS: Final = 200_000
@@ -216,7 +216,7 @@ def _build_shape(structure: Structure, schema: JSONObject, above: _Above, nullab
     if kind == "decimal" and 0 < schema.get("precision", 0) <= _MAX_DECIMAL_DIGITS:
         digits = {"precision": schema["precision"], "scale": schema.get("scale", 0)}
         return Scalar(kind="decimal", sent="string", nullable=nullable, **digits)
-    if kind == "number":  # other than a ``double``, which is what its column holds
+    if kind == "number":  # unlike a ``double``, it may have more digits than its column holds
         return Scalar(kind="float64", sent="float64", nullable=nullable)
     if kind in PRIMITIVES:
         return Scalar(kind=KINDS.get(kind, "string"), nullable=nullable or kind == "null")

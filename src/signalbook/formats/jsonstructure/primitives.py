@@ -11,7 +11,7 @@ Family = Literal["null", "boolean", "number", "string", "array", "object"]
 # The rule, the keyword, and a message.
 Problem = tuple[str, str, str]
 
-# The maximum length of the texts of a type, in characters; other types have no maximum.
+# The maximum length of the texts of these types, in characters. For strings and numbers see ``_find_longest``.
 _LENGTHS: Final = {"date": 10, "datetime": 38, "time": 27, "uuid": 36}
 # Types whose texts contain only characters that are valid in a URI.
 _URIS: Final = frozenset({"date", "datetime", "time", "duration", "uuid", "decimal", "binary", *LONGS})

@@ -172,7 +172,7 @@ PRIMITIVES: Final[dict[str, Check]] = {
     "jsonpointer": _check_text("a JSON Pointer", lambda value: bool(_POINTER.fullmatch(value))),
     "binary": _check_binary,
 }
-# The kind of column for each type that is not a JSON string.
+# The kind of column by type. Types that are neither here nor in ``TIMES`` have columns of text, except some decimals.
 KINDS: Final[dict[str, Kind]] = {
     **dict.fromkeys(("integer", "int8", "uint8", "int16", "uint16", "int32"), "int32"),
     "uint32": "int64",

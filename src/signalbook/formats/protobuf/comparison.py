@@ -85,8 +85,8 @@ _MESSAGES: Final = (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_GROUP)
 def find_differences(reader: FileDescriptor, writer: FileDescriptor) -> list[Difference]:
     """Return all differences in the messages of ``writer``; paths are full names, such as ``shop.Order.total``.
 
-    Inside maps, paths continue with ``{key}`` and ``{}``. If a field has a message type of another name, paths start at
-    it.
+    Inside maps, paths continue with ``{key}`` and ``{}``. A path inside a message type starts with the name of the
+    type, or with the path of the field if the field got a message type of another name.
     """
     comparison = _Comparison(MAX_STEPS)
     return comparison.differences("documents", lambda: comparison.compare_files(reader, writer))
@@ -226,7 +226,7 @@ class _Comparison(Comparison):
             self.report(path, "json_name_changed", names[0], names[1], text)
 
     def is_regrouped(self, reader: FieldDescriptor, writer: FieldDescriptor) -> bool:
-        """Return True if one field is repeated, the other is not, and neither can read the values of the other."""
+        """Return True if only one of the fields is repeated and that is a difference. In this class it always is."""
         return reader.is_repeated != writer.is_repeated
 
     def compare_defaults(self, reader: FieldDescriptor, writer: FieldDescriptor, path: str) -> None:
@@ -397,8 +397,10 @@ _Range = tuple[float, float]
 
 
 def find_hazards(new: FileDescriptor, old: FileDescriptor) -> list[Difference]:
-    """Return the numbers and names of ``old`` that ``new`` neither uses nor reserves, or uses
-    although they were reserved.
+    """Return up to ``MAX_FINDINGS`` risks of replacing ``old`` by ``new``.
+
+    These are numbers and names of ``old`` that ``new`` neither uses nor reserves, reserved numbers and names that
+    ``new`` uses or no longer reserves, and messages that ``new`` does not have.
     """
     return list(islice(_list_hazards(new, old), MAX_FINDINGS))
 

@@ -35,7 +35,10 @@ UNDEFINED: Final = "undefined"
 """The rule of findings about types that a document uses without defining or importing them."""
 MAX_BYTES: Final = 1024 * 1024
 MAX_FILES: Final = 100
-"""The compiler takes a millisecond for each file, and a write reads the files in as many tries."""
+"""The maximum number of files of a document with its imports.
+
+The compiler takes a millisecond for each file. A write gathers the files again after each step of a chain of imports.
+"""
 _COMPILE_SECONDS: Final = 30.0
 _LOOKED: Final = (
     "it is none of Google's common protos, and neither the own group has a schema that is this file, nor all other "

@@ -44,7 +44,7 @@ class Plans:
         """Return the conversion of messages of one type to objects by field name.
 
         Unset message fields are left out, which distinguishes an unset ``Value`` from a null ``Value``. Other unset
-        fields with presence become None.
+        fields with presence become None, also those of types that are text or wrap a scalar (such as ``Timestamp``).
         """
         name = descriptor.full_name
         if name not in self._plans:

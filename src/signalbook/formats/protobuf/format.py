@@ -332,7 +332,7 @@ class ProtobufFormat:
         return comparison.find_wire_differences(self._compile_text(reader).file, self._compile_text(writer).file)
 
     def hazards(self, new: SchemaText, old: SchemaText) -> list[Difference]:
-        """Return the numbers and names that ``new`` makes available again or reuses. Raises ``SchemaError``."""
+        """Return the numbers and names that ``new`` frees or reuses, and removed messages. Raises ``SchemaError``."""
         return comparison.find_hazards(self._compile_text(new).file, self._compile_text(old).file)
 
     def _compile_text(self, text: SchemaText) -> Descriptors:

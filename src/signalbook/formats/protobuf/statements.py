@@ -54,7 +54,7 @@ class Statement(NamedTuple):
 
     @property
     def path(self) -> str | None:
-        """The dotted name of the message around the statement; None if its block cannot contain fields."""
+        """The dotted name of the message around the statement; None outside of blocks and in a block without fields."""
         names = [find_message_name(block) for block in self.blocks]
         return None if None in names or not names else ".".join(name for name in names if name)
 

@@ -1,1 +1,1 @@
-"""Protocol bindings: how each protocol carries messages and CloudEvents."""
+"""Read and write messages and CloudEvents of each protocol (protocol bindings)."""

@@ -1,8 +1,8 @@
-"""AMQP 1.0 messages (F.7, K.5, K-7; CloudEvents AMQP protocol binding).
+"""Read and write AMQP 1.0 messages (F.7, K.5, K-7; CloudEvents AMQP protocol binding).
 
 Sections of a message: ``header``, ``delivery-annotations``, ``message-annotations``, ``properties``,
-``application-properties`` and ``footer``, each a map; values are Python's own: text, whole and other numbers, booleans,
-bytes, UUIDs, datetimes. Its values by property name: ``<section>.<name>``; names have their case (K-20).
+``application-properties`` and ``footer``, each a map. Values are Python objects: strings, numbers, booleans, bytes,
+UUIDs, datetimes. Values by property name: ``<section>.<name>``. Names are case-sensitive (K-20).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _PROPERTY_SECTIONS: Final = (
 _HEADER: Final = {
     "durable": "boolean", "priority": "integer", "ttl": "ulong", "first-acquirer": "boolean", "delivery-count": "ulong",
 }  # fmt: skip
-# Types that properties have if their definition does not say; ``symbol`` would not take a media type (F.7).
+# The types of properties whose definition states none. ``symbol`` would not allow a media type (F.7).
 _DEFAULT_TYPES: Final = {"absolute-expiry-time": "timestamp", "creation-time": "timestamp", "group-sequence": "integer"}
 MEDIA: Final = ("content-type", "content-encoding")
-"""The properties that say what a body is."""
+"""The properties that describe the body."""
 _CARRY_RULES: Final = outgoing.names((f"{section}." for section in ("header", *_PROPERTY_SECTIONS)), outgoing.plain)
 _DISTINGUISHING: Final = ("to", "subject")
 _PREFIXES: Final = tuple(f"application-properties.cloudEvents{separator}" for separator in "_:")
@@ -43,7 +43,7 @@ def message(
     received_at: datetime | None = None,
     reference: str = "",
 ) -> Message:
-    """A message with its data sections as ``body``."""
+    """Return a message. ``body`` are its data sections."""
     properties = sections.get("properties", {})
     content_type, content_encoding = (str(properties.get(name) or "") for name in MEDIA)
     return Message(
@@ -53,13 +53,13 @@ def message(
 
 
 class AmqpBinding(Binding):
-    """AMQP 1.0."""
+    """The binding of AMQP 1.0."""
 
     protocol: Final = "AMQP/1.0"
     mandatory = tuple(tuple(prefix + name for name in REQUIRED) for prefix in _PREFIXES)
 
     def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
-        """Values of properties as text (F-41)."""
+        """Return the options with property values as text (F-41)."""
         sections = {name: options[name] for name in _PROPERTY_SECTIONS if isinstance(options.get(name), dict)}
         normal = {
             name: {key: normalise_property(entry) for key, entry in section.items()}
@@ -68,7 +68,7 @@ class AmqpBinding(Binding):
         return {**options, **normal}, []
 
     def properties(self, options: JSONObject) -> list[Property]:
-        """The property definitions of all sections; fields of the header are about delivery (K-27)."""
+        """Return the properties that all sections declare. Fields of ``header`` concern only delivery (K-27)."""
         declared = [
             entry for section in _PROPERTY_SECTIONS for entry in _declare_section(section, options.get(section))
         ]
@@ -91,12 +91,15 @@ class AmqpBinding(Binding):
         }
 
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
-        """The application properties after ``cloudEvents_`` or ``cloudEvents:``; a message has one of the two."""
+        """Return the application properties with the prefix ``cloudEvents_`` or ``cloudEvents:``, and the content type.
+
+        A message must not mix both prefixes.
+        """
         by_prefix = [
             {name[len(prefix) :]: value for name, value in values.items() if name.startswith(prefix)}
             for prefix in _PREFIXES
         ]
-        # Both prefixes are legal, but which attributes count where they are mixed is nowhere said.
+        # Both prefixes are legal, but the specification does not define which attributes count if they are mixed.
         if all(by_prefix):
             raise make_binary_error("cloudEvents", "some attributes begin with cloudEvents_, some with cloudEvents:")
         attributes = {name: _convert_attribute(name, value) for name, value in (by_prefix[0] or by_prefix[1]).items()}
@@ -107,7 +110,7 @@ class AmqpBinding(Binding):
         return attributes
 
     def binary(self, event: CloudEvent) -> Message:
-        """Attributes keep the types they have (K-23)."""
+        """Return the event in binary mode. Attributes keep their types (K-23)."""
         application_properties = {
             f"cloudEvents_{name}": value for name, value in event.attributes.items() if name != "datacontenttype"
         }
@@ -115,11 +118,11 @@ class AmqpBinding(Binding):
         return message(event.payload(), {"properties": properties, "application-properties": application_properties})
 
     def native(self, body: bytes | None, content_type: str) -> Message:
-        """A message to no address yet."""
+        """Return a message without an address."""
         return message(body, {"properties": {"content-type": content_type} if content_type else {}})
 
     def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
-        """Values keep the types they have."""
+        """Return the message with ``values`` set. Values keep their types."""
         outgoing.refuse(values, _CARRY_RULES)
         sections = {name: dict(fields) for name, fields in message.sections.items()}
         for name, value in values.items():
@@ -128,7 +131,7 @@ class AmqpBinding(Binding):
         return _message(message.body, sections, received_at=message.received_at, reference=message.reference)
 
     def identity(self, _message: Message, values: Mapping[str, Any]) -> str:
-        """The message id (K-35)."""
+        """Return the message id, or ``""`` (K-35)."""
         message_id = values.get("properties.message-id")
         return "" if message_id is None else str(_convert_attribute("message-id", message_id))
 
@@ -159,7 +162,7 @@ def _declare_section(section: str, entries: Any) -> Iterator[Property]:
 
 
 def _convert_attribute(name: str, value: Any) -> Attribute:
-    """Return an attribute as the event has it: native types that JSON lacks as canonical strings (3.1.3.2)."""
+    """Return a property value as an attribute of an event. Types that JSON lacks become canonical strings (3.1.3.2)."""
     if isinstance(value, (str, bool)):
         return value
     if isinstance(value, int):

@@ -1,6 +1,7 @@
-"""What a protocol binding offers: which properties its messages have, how they carry CloudEvents, and what to compare.
+"""Define the interface of protocol bindings, and find the binding of a protocol.
 
-One module per protocol has a ``Binding`` and is named in the entry-point group ``signalbook.bindings``.
+A binding knows which properties messages of its protocol have, how they carry CloudEvents, and what to compare. One
+module per protocol has a ``Binding`` and is named in the entry-point group ``signalbook.bindings``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from signalbook.values import Finding, JSONObject
 
 
 class Uncarriable(SignalbookError):
-    """Values that a protocol does not carry; ``findings`` says which, and why."""
+    """The error for values that a protocol cannot carry. ``findings`` has the values and reasons."""
 
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.findings = tuple(findings)
@@ -28,11 +29,12 @@ class Uncarriable(SignalbookError):
 
 
 class Binding(Protocol):
-    """A protocol, with common parts of most. ``options`` are a definition's, as ``normalise`` leaves them.
+    """A protocol, with defaults for the parts that most protocols share.
 
-    ``mandatory`` are the names that the required attributes of an event have among the values of a message in binary
-    mode, in each of their spellings. ``structured_only`` is the name in errors of a carrier without binary mode and
-    without a place for the name of the event format: its events are always JSON.
+    ``options`` are the protocol options of a definition, as ``normalise`` returns them. ``mandatory`` has, for each
+    spelling, the property names of the required attributes of an event in binary mode. ``structured_only`` is set for a
+    protocol without binary mode and without a content type, whose events are always JSON: it is the protocol's name in
+    errors.
     """
 
     mandatory: ClassVar[Iterable[tuple[str, ...]]] = ()
@@ -44,25 +46,28 @@ class Binding(Protocol):
         ...
 
     def normalise(self, options: JSONObject, /) -> tuple[JSONObject, list[Finding]]:
-        """The options in their one canonical form, and what had to be changed (K-11)."""
+        """Return the options in canonical form, and findings about what could not be converted (K-11)."""
         return dict(options), []
 
     def properties(self, options: JSONObject, /) -> list[Property]:
-        """The declared properties. Raises ``PropertyError`` for options of the wrong shape."""
+        """Return the declared properties. Raises ``PropertyError`` if the options have the wrong form."""
         ...
 
     def lint(self, _options: JSONObject, /) -> list[Finding]:
-        """Options that contradict each other or can never be met (K-13), beyond what ``definitions.lint`` knows."""
+        """Return findings about options that contradict each other or can never be met (K-13).
+
+        Findings that ``definitions.lint`` makes are left out.
+        """
         return []
 
     def values(self, message: Message, /) -> Mapping[str, Any]:
-        """Return the values of a message by property name; tuples for properties that may recur."""
+        """Return the values of a message by property name. Properties that may occur several times have tuples."""
         ...
 
     def mode(self, message: Message, values: Mapping[str, Any], /) -> Mode:
-        """Return the mode in which a message with these ``values`` carries CloudEvents, if it does (K-21).
+        """Return the content mode of a message with these ``values`` (K-21).
 
-        It depends on the content type; binary mode needs all required attributes.
+        It depends on the content type. Binary mode needs all required attributes.
         """
         mode = find_structured_mode(message.content_type)
         if mode is Mode.NONE and any(all(name in values for name in names) for names in self.mandatory):
@@ -70,16 +75,16 @@ class Binding(Protocol):
         return mode
 
     def attributes(self, _message: Message, _values: Mapping[str, Any], /) -> dict[str, Attribute]:
-        """The context attributes of an event in binary mode. Raises ``EventError`` where they cannot be read."""
+        """Return the context attributes of an event in binary mode. Raises ``EventError`` if they cannot be read."""
         return {}
 
     def encode(
         self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY], format: str = JSON_FORMAT, /
     ) -> Message:
-        """The event as a message to no place yet, structured in an event ``format`` by its media type (K-23).
+        """Return the event as a message without a destination (K-23).
 
-        A protocol without binary mode has it structured whatever the mode. Raises ``EventError`` for a format that
-        there is none for, or that the protocol cannot name.
+        In structured mode, ``format`` is the media type of the event format. A protocol without binary mode always uses
+        structured mode. Raises ``EventError`` for an unknown format, or one that the protocol cannot state.
         """
         if self.structured_only and parse_media_type(format) != JSON_FORMAT:
             text = f"{self.structured_only} has events in {JSON_FORMAT} only, not in {format!r}"
@@ -89,23 +94,26 @@ class Binding(Protocol):
         return self.binary(event)
 
     def binary(self, event: CloudEvent, /) -> Message:
-        """The event in binary mode, as a message to no place yet (K-23); without such a mode, structured in JSON."""
+        """Return the event in binary mode as a message without a destination (K-23).
+
+        A protocol without binary mode returns it in structured mode, as JSON.
+        """
         return self.native(find_format(JSON_FORMAT).encode(event), JSON_FORMAT)
 
     def native(self, body: bytes | None, content_type: str, /) -> Message:
-        """A message to no place yet that is no event; ``""`` is no content type."""
+        """Return a message without a destination that is not an event. An empty ``content_type`` means none."""
         ...
 
     def carrying(self, message: Message, values: Mapping[str, Any], /) -> Message:
-        """The message with ``values`` in place of what it has under their names: what ``values`` reads from it.
+        """Return the message with ``values`` set by property name, in place of its own values of the same names.
 
-        Several values for what may recur are a tuple. Names of headers and the like are written as given. Raises
-        ``Uncarriable`` for values that the protocol has no place for, or that would be read as something else.
+        A property that occurs several times has a tuple. Names of headers are written as given. Raises ``Uncarriable``
+        for values that the protocol has no place for, or that a receiver would read differently.
         """
         ...
 
     def identity(self, _message: Message, _values: Mapping[str, Any], /) -> str:
-        """Return the transport's own id of a message, for the id of a mapped event (K-35), or ``""``."""
+        """Return the id that the transport gave the message, for the id of a mapped event (K-35), or ``""``."""
         return ""
 
 
@@ -113,18 +121,18 @@ GROUP: Final = "signalbook.bindings"
 
 
 def find_binding(protocol: str) -> Binding | None:
-    """The binding of a protocol by its canonical name, or ``None`` if there is none."""
+    """Return the binding of a protocol by its canonical name, or ``None`` if there is none."""
     point = _find_entry_points().get(protocol)
     return None if point is None else _load(point)
 
 
 def protocols() -> tuple[str, ...]:
-    """Canonical names of the protocols that can be read; ``""`` stands for files."""
+    """Return the canonical names of the supported protocols. ``""`` stands for files."""
     return tuple(sorted(_find_entry_points()))
 
 
 def bound(point: EntryPoint) -> str:
-    """The canonical name of the protocol that an entry point binds."""
+    """Return the canonical name of the protocol that an entry point binds."""
     return _load(point).protocol
 
 
@@ -141,7 +149,7 @@ _MAX_PREFIX_CHARS: Final = len(BATCH_MEDIA_TYPE)
 
 
 def find_structured_mode(content_type: str) -> Mode:
-    """Structured or batch by the prefix of the content type, in any case; ``NONE`` for a type of another kind."""
+    """Return the mode by the prefix of the content type, in any case: structured, batch, or ``NONE`` for others."""
     if content_type == JSON_FORMAT:
         return Mode.STRUCTURED
     prefix = content_type[:_MAX_PREFIX_CHARS].lower()

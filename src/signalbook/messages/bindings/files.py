@@ -1,7 +1,7 @@
-"""Messages at rest, which came by no protocol: structured CloudEvents in files, or rows of tables.
+"""Read and write messages in files and tables, which came by no protocol: structured CloudEvents, or rows.
 
-A row may have context attributes in columns of their own, in the section ``attributes`` of its message: its body is the
-event's data then, as in binary mode. They are its values by property name, as ``attributes.<name>``.
+A row may have context attributes in separate columns, which are the section ``attributes`` of its message. Then its
+body is the event's data, as in binary mode. Their property names are ``attributes.<name>``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ATTRIBUTE_PREFIX: Final = "attributes."
 
 
 class FilesBinding(Binding):
-    """A file has no properties beside the body that a definition can name; what it holds, its content type tells."""
+    """The binding of files. A definition can name no properties of a file. The content type describes the content."""
 
     protocol: Final = ""
     structured_only = "a file of lines"
@@ -33,28 +33,28 @@ class FilesBinding(Binding):
         return []
 
     def values(self, message: Message) -> Mapping[str, Any]:
-        """Context attributes that are beside the body."""
+        """Return the context attributes of a row by property name."""
         attributes: Mapping[str, str] = message.sections.get("attributes", _NOTHING)
         return {_ATTRIBUTE_PREFIX + name: value for name, value in attributes.items()} if attributes else _NOTHING
 
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
-        """Return the attributes, with the content type as ``datacontenttype``."""
+        """Return the attributes of a row, with the content type as ``datacontenttype``."""
         context_attributes: dict[str, Attribute] = {
             name.removeprefix(_ATTRIBUTE_PREFIX): value for name, value in values.items()
         }
         return add_content_type(context_attributes, message, f"{_ATTRIBUTE_PREFIX}datacontenttype")
 
     def native(self, body: bytes | None, content_type: str) -> Message:
-        """The body alone."""
+        """Return a message that consists of the body."""
         return Message(content_type=content_type, body=body)
 
     def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
-        """The message: there is nothing else in a file."""
+        """Return the message unchanged. Raises ``Uncarriable`` if there are any values."""
         outgoing.refuse(values, {})
         return message
 
     def identity(self, message: Message, _values: Mapping[str, Any]) -> str:
-        """Return the place in the file."""
+        """Return the place of the message in its file."""
         return message.reference
 
 

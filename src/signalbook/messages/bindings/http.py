@@ -1,7 +1,7 @@
-"""HTTP requests and responses (F.7, K.5, K-7; CloudEvents HTTP protocol binding).
+"""Read and write HTTP requests and responses (F.7, K.5, K-7; CloudEvents HTTP protocol binding).
 
 Sections of a message: ``method``, ``path``, ``status`` (text), ``headers`` and ``query`` (pairs of name and value).
-Its values by property name: ``method``, ``path``, ``status``, ``headers.<name in lower case>``, ``query.<name>``.
+Values by property name: ``method``, ``path``, ``status``, ``headers.<name in lower case>``, ``query.<name>``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def request(
     received_at: datetime | None = None,
     reference: str = "",
 ) -> Message:
-    """A request as a message. ``target`` is the path with the query, if there is one."""
+    """Return a request as a message. ``target`` is the path, with the query if there is one."""
     path, _, query = target.partition("?")
     parameters = tuple(parse_qsl(query, keep_blank_values=True)) if query else ()
     sections = {"method": method.upper(), "path": path, "query": parameters}
@@ -78,13 +78,13 @@ def _build_message(
 
 
 class HttpBinding(Binding):
-    """HTTP, all versions."""
+    """The binding of HTTP, all versions."""
 
     protocol: Final = "HTTP"
     mandatory = (tuple(_ATTRIBUTE_PREFIX + name for name in REQUIRED),)
 
     def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
-        """Headers and query as lists, the method in upper case, the status as text."""
+        """Return the options with headers and query as lists, the method in upper case, and the status as text."""
         normal = dict(options)
         for section in ("headers", "query"):
             if section in normal:
@@ -96,7 +96,7 @@ class HttpBinding(Binding):
         return normal, []
 
     def properties(self, options: JSONObject) -> list[Property]:
-        """Method, status, path, headers and query parameters."""
+        """Return the properties for method, status, path, headers and query parameters."""
         declared = [
             _declare_scalar(name, options[name]) for name in ("method", "status") if options.get(name) is not None
         ]
@@ -106,7 +106,7 @@ class HttpBinding(Binding):
         return declared + [_declare_parameter(item) for item in parse_named_section("query", options.get("query", []))]
 
     def lint(self, options: JSONObject) -> list[Finding]:
-        """A method beside a status, a method or status that is none (F.7)."""
+        """Return findings for a method together with a status, and for an invalid method or status (F.7)."""
         findings = []
         if options.get("method") is not None and options.get("status") is not None:
             findings.append(
@@ -119,7 +119,7 @@ class HttpBinding(Binding):
         return findings
 
     def values(self, message: Message) -> Mapping[str, Any]:
-        """Return the values in the message's head by property name."""
+        """Return method, path, status, headers and query parameters by property name."""
         sections = message.sections
         values: dict[str, Any] = group_values(sections.get("headers", ()), "headers.", fold=True)
         if parameters := sections.get("query"):
@@ -130,11 +130,11 @@ class HttpBinding(Binding):
         return values
 
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
-        """The ``ce-`` headers, unquoted and percent-decoded, and the content type as ``datacontenttype``."""
+        """Return the ``ce-`` headers, unquoted and percent-decoded, and the content type as ``datacontenttype``."""
         return add_content_type(read_header_attributes(values, _ATTRIBUTE_PREFIX), message, "ce-datacontenttype")
 
     def binary(self, event: CloudEvent) -> Message:
-        """A POST to ``/``; a content type that JSON events imply is written out (K-23)."""
+        """Return a POST to ``/``. The content type is stated even if a JSON event would only imply it (K-23)."""
         message = self.native(event.payload(), event.content_type)
         attribute_headers = [
             (f"ce-{name}", escape_header(format_attribute(value)))
@@ -146,11 +146,11 @@ class HttpBinding(Binding):
         )
 
     def native(self, body: bytes | None, content_type: str) -> Message:
-        """A POST to ``/``."""
+        """Return a POST to ``/``."""
         return request("POST", "/", [("Content-Type", content_type)] if content_type else [], body)
 
     def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
-        """A request, or a response if there is a ``status`` among the values."""
+        """Return the request with ``values`` set, or a response if one of them is the ``status``."""
         outgoing.refuse(values, _CARRY_RULES)
         texts = outgoing.texts(values)
         old_sections = dict(message.sections)
@@ -159,7 +159,7 @@ class HttpBinding(Binding):
             for name in ("method", "path", "status")
             if name in (*texts, *old_sections)
         }
-        # What has a status is a response, which has neither method nor path.
+        # A message with a status is a response, which has neither method nor path.
         if "status" in texts:
             sections = {"status": texts["status"]}
         else:

@@ -1,8 +1,8 @@
-"""Kafka records (F.7, K.5, K-7; CloudEvents Kafka protocol binding).
+"""Read and write Kafka records (F.7, K.5, K-7; CloudEvents Kafka protocol binding).
 
 Sections of a message: ``topic``, ``partition``, ``offset``, ``key`` (bytes or ``None``), ``headers`` (pairs of name and
-bytes or ``None``). Its values by property name: ``topic``, ``partition``, ``key`` (text, where it is some),
-``key_base64`` (bytes), ``headers.<name>``; names have their case (K-20).
+bytes or ``None``). Values by property name: ``topic``, ``partition``, ``key`` (text if it is UTF-8, else bytes),
+``key_base64`` (bytes), ``headers.<name>``. Names are case-sensitive (K-20).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def record(
     received_at: datetime | None = None,
     reference: str = "",
 ) -> Message:
-    """A record as a message; one without a value is a tombstone, or an event without data."""
+    """Return a record as a message. A record without a value is a tombstone, or an event without data."""
     pairs = tuple(headers)
     content_headers = {
         name: decode_text(raw or b"") for name, raw in pairs if name in ("content-type", "content-encoding")
@@ -63,13 +63,13 @@ def record(
 
 
 class KafkaBinding(Binding):
-    """Kafka, all versions with headers."""
+    """The binding of Kafka, all versions with headers."""
 
     protocol: Final = "KAFKA"
     mandatory = (tuple(_ATTRIBUTE_PREFIX + name for name in REQUIRED),)
 
     def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
-        """Headers as a map of objects, as the model has them."""
+        """Return the options with headers as a map of objects, as in the model."""
         normal = dict(options)
         headers = normal.get("headers")
         if isinstance(headers, dict):
@@ -79,7 +79,7 @@ class KafkaBinding(Binding):
         return normal, []
 
     def properties(self, options: JSONObject) -> list[Property]:
-        """Topic, key in one of its two forms, partition, headers."""
+        """Return the properties for topic, key (``key`` or ``key_base64``), partition and headers."""
         declared = declare_place(options, "topic") + declare_text(options, "key") + declare_number(options, "partition")
         if options.get("key_base64") is not None:
             path = "protocoloptions.key_base64"
@@ -91,7 +91,10 @@ class KafkaBinding(Binding):
         ]
 
     def values(self, message: Message) -> Mapping[str, Any]:
-        """Return topic, partition, key and headers, with bytes as text where they are text. A null header is empty."""
+        """Return topic, partition, key and headers.
+
+        Bytes in UTF-8 become text, and a null header becomes empty text.
+        """
         sections = message.sections
         pairs = [(name, decode_text(raw or b"")) for name, raw in sections.get("headers", ())]
         values: dict[str, Any] = group_values(pairs, "headers.", fold=False)
@@ -99,13 +102,13 @@ class KafkaBinding(Binding):
             if sections.get(name) is not None:
                 values[name] = sections[name]
         if (key := sections.get("key")) is not None:
-            # Both forms at once: a definition may declare either.
+            # Return both forms, because a definition may declare either.
             values["key_base64"] = key
             values["key"] = decode_text(key)
         return values
 
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
-        """The ``ce_`` headers, and the content type as ``datacontenttype``."""
+        """Return the ``ce_`` headers, and the content type as ``datacontenttype``."""
         attributes: dict[str, Attribute] = {}
         for name, occurrences in values.items():
             if name.startswith(_ATTRIBUTE_PREFIX):
@@ -116,7 +119,7 @@ class KafkaBinding(Binding):
         return add_content_type(attributes, message, "ce_datacontenttype")
 
     def binary(self, event: CloudEvent) -> Message:
-        """A record of no topic yet, and without a key: which it is, is for the sender to say."""
+        """Return a record without topic and key, which the sender chooses."""
         headers = [
             (f"ce_{name}", format_attribute(value).encode())
             for name, value in event.attributes.items()
@@ -127,11 +130,11 @@ class KafkaBinding(Binding):
         return record("", event.payload(), headers)
 
     def native(self, body: bytes | None, content_type: str) -> Message:
-        """A record of no topic yet."""
+        """Return a record without a topic."""
         return record("", body, [("content-type", content_type.encode())] if content_type else [])
 
     def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
-        """Text as UTF-8; a key in one of its two forms."""
+        """Return the record with ``values`` set: text as UTF-8, and the key from ``key_base64`` or else ``key``."""
         outgoing.refuse(values, _CARRY_RULES)
         sections = message.sections
         key = values.get("key_base64", values.get("key", sections["key"]))
@@ -148,7 +151,7 @@ class KafkaBinding(Binding):
         )
 
     def identity(self, message: Message, _values: Mapping[str, Any]) -> str:
-        """Topic, partition and offset (K-35)."""
+        """Return topic, partition and offset, or ``""`` if one of them is unknown (K-35)."""
         parts = [message.sections.get(name) for name in ("topic", "partition", "offset")]
         return "" if None in parts else "/".join(map(str, parts))
 

@@ -1,9 +1,9 @@
-"""MQTT messages, of versions 3.1.1 and 5.0 (F.7, K.5, K-7; CloudEvents MQTT protocol binding).
+"""Read and write MQTT messages of versions 3.1.1 and 5.0 (F.7, K.5, K-7; CloudEvents MQTT protocol binding).
 
-Sections of a message: ``topic_name``, ``qos``, ``retain``, and of version 5.0 ``payload_format_indicator``,
+Sections of a message: ``topic_name``, ``qos``, ``retain``, and for version 5.0 ``payload_format_indicator``,
 ``message_expiry_interval``, ``response_topic``, ``correlation_data`` (bytes), ``content_type`` and ``user_properties``
-(pairs of name and value). Its values by property name: the same, and ``user_properties.<name>``; names have their
-case (K-20).
+(pairs of name and value). Values by property name: the same, but ``user_properties.<name>``. Names are case-sensitive
+(K-20).
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ def publish(
     received_at: datetime | None = None,
     reference: str = "",
 ) -> Message:
-    """A PUBLISH packet of version ``V3`` or ``V5`` as a message. With 3.1.1, an event is known by its looks alone."""
+    """Return a PUBLISH packet of version ``V3`` or ``V5`` as a message.
+
+    Packets of 3.1.1 have no content type, so events are recognised by their text.
+    """
     stated = str(sections.get("content_type") or "")
     return Message(
         protocol=protocol, content_type=stated if protocol == V5 else detect_format(payload), body=payload,
@@ -61,13 +64,13 @@ def publish(
 
 
 class Mqtt3Binding(Binding):
-    """MQTT 3.1.1: a topic and a payload."""
+    """The binding of MQTT 3.1.1, whose messages have a topic and a payload."""
 
     protocol: str = V3
     structured_only = "MQTT 3.1.1"
 
     def properties(self, options: JSONObject) -> list[Property]:
-        """Topic, and how it is delivered."""
+        """Return the properties for the topic and for delivery."""
         return declare_place(options, "topic_name") + declare_number(options, "qos") + declare_flag(options, "retain")
 
     def values(self, message: Message) -> Mapping[str, Any]:
@@ -75,11 +78,11 @@ class Mqtt3Binding(Binding):
         return {name: value for name, value in message.sections.items() if value is not None}
 
     def native(self, body: bytes | None, _content_type: str) -> Message:
-        """A message to no topic yet, which cannot say what it is."""
+        """Return a message without a topic. It cannot state a content type."""
         return publish(V3, body or b"", {})
 
     def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
-        """Values as sections."""
+        """Return the message with ``values`` as sections."""
         outgoing.refuse(values, _RULES_3)
         return self._publish_values(message, values)
 
@@ -91,23 +94,23 @@ class Mqtt3Binding(Binding):
 
 
 class Mqtt5Binding(Mqtt3Binding):
-    """MQTT 5.0: and properties."""
+    """The binding of MQTT 5.0, whose messages also have properties."""
 
     protocol = V5
     structured_only = ""
     mandatory = (tuple(_ATTRIBUTE_PREFIX + name for name in REQUIRED),)
 
     def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
-        """User properties as a list, names as the model has them."""
+        """Return the options with user properties as a list, and with the names of the model."""
         normal = {_ALIASES.get(name, name): value for name, value in options.items()}
-        # Where both names are given, the model's own wins.
+        # If both names are given, the name of the model takes precedence.
         normal |= {name: options[name] for name in _ALIASES.values() if name in options}
         if "user_properties" in normal:
             normal["user_properties"] = parse_named_section("user_properties", normal["user_properties"])
         return normal, []
 
     def properties(self, options: JSONObject) -> list[Property]:
-        """Topic and delivery, what is said of the payload, where replies go, user properties."""
+        """Return the properties for topic, delivery, payload, replies and user properties."""
         declared = super().properties(options) + declare_number(options, "message_expiry_interval")
         declared += declare_number(options, "payload_format_indicator", role="plain")
         declared += declare_text(options, "response_topic") + declare_text(options, "correlation_data")
@@ -120,7 +123,7 @@ class Mqtt5Binding(Mqtt3Binding):
         return declared + [declare_header(item, section="user_properties", fold=False) for item in user_properties]
 
     def values(self, message: Message) -> Mapping[str, Any]:
-        """Return all sections that are present, user properties by name, correlation data as text if possible."""
+        """Return all sections that are present, user properties by name, correlation data as text if it is UTF-8."""
         values = dict(super().values(message))
         values |= group_values(values.pop("user_properties", ()), _ATTRIBUTE_PREFIX, fold=False)
         if isinstance(values.get("correlation_data"), bytes):
@@ -128,9 +131,9 @@ class Mqtt5Binding(Mqtt3Binding):
         return values
 
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
-        """The user properties that have names of attributes; the content type is ``datacontenttype``."""
+        """Return the user properties with names of attributes, and the content type as ``datacontenttype``."""
         attributes: dict[str, Attribute] = {
-            # Other user properties stand among the attributes, which have no prefix of their own.
+            # Attributes have no prefix, so other user properties may have names that look like attributes.
             name[len(_ATTRIBUTE_PREFIX) :]: require_single_value(name, occurrences)
             for name, occurrences in values.items()
             if name.startswith(_ATTRIBUTE_PREFIX) and ATTRIBUTE_NAME.fullmatch(name[len(_ATTRIBUTE_PREFIX) :])
@@ -140,7 +143,7 @@ class Mqtt5Binding(Mqtt3Binding):
         return attributes
 
     def binary(self, event: CloudEvent) -> Message:
-        """A message to no topic yet."""
+        """Return the event in binary mode as a message without a topic."""
         user_properties = [
             (name, format_attribute(value)) for name, value in event.attributes.items() if name != "datacontenttype"
         ]
@@ -148,11 +151,11 @@ class Mqtt5Binding(Mqtt3Binding):
         return publish(V5, message.body or b"", {**message.sections, "user_properties": tuple(user_properties)})
 
     def native(self, body: bytes | None, content_type: str) -> Message:
-        """A message to no topic yet."""
+        """Return a message without a topic."""
         return publish(V5, body or b"", {"content_type": content_type} if content_type else {})
 
     def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
-        """Values as sections, user properties as pairs of text."""
+        """Return the message with ``values`` as sections, and user properties as pairs of text."""
         outgoing.refuse(values, _RULES_5)
         user_properties = regroup(
             message.sections.get("user_properties", ()), outgoing.texts(values), _ATTRIBUTE_PREFIX, fold=False

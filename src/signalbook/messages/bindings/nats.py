@@ -1,7 +1,7 @@
-"""NATS messages (F.7, K.5, K-7; CloudEvents NATS protocol binding).
+"""Read and write NATS messages (F.7, K.5, K-7; CloudEvents NATS protocol binding).
 
-Sections of a message: ``subject``, ``reply-to``, ``headers`` (pairs of name and value). Its values by property name:
-``subject``, ``reply-to``, ``headers.<name in lower case>``. Placeholders in subjects stand for one word each (K-16).
+Sections of a message: ``subject``, ``reply-to``, ``headers`` (pairs of name and value). Values by property name:
+``subject``, ``reply-to``, ``headers.<name in lower case>``. A placeholder in a subject stands for one word (K-16).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from signalbook.values import Finding, JSONObject
 _ATTRIBUTE_PREFIX: Final = "headers.ce-"
 _CARRY_RULES: Final = {"subject": outgoing.subject, "reply-to": outgoing.subject, "headers.": outgoing.header}
 CONTENT_TYPES: Final = ("content-type", "ce-datacontenttype")
-"""The headers that may state a content type, the one that counts first."""
+"""The headers that may state a content type, the preferred one first."""
 
 
 def message(
@@ -42,10 +42,10 @@ def message(
     received_at: datetime | None = None,
     reference: str = "",
 ) -> Message:
-    """A message of NATS as one of ours. Without headers, as before NATS 2.2, an event is known by its looks."""
+    """Return a NATS message. Without headers, as before NATS 2.2, an event is recognised by its text."""
     pairs = tuple(headers)
     stated = {name.lower(): value for name, value in pairs}
-    # Producers of NATS state it in either header.
+    # NATS producers use either of these headers.
     content_type = next((stated[name] for name in CONTENT_TYPES if name in stated), "")
     sections: dict[str, Any] = {"subject": subject, "headers": pairs}
     if reply_to:
@@ -58,13 +58,13 @@ def message(
 
 
 class NatsBinding(Binding):
-    """NATS, with headers and without."""
+    """The binding of NATS, with and without headers."""
 
     protocol: Final = "NATS"
     mandatory = (tuple(_ATTRIBUTE_PREFIX + name for name in REQUIRED),)
 
     def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
-        """Headers as a list; ``reply``, as the model has it, is ``reply-to``."""
+        """Return the options with headers as a list, and ``reply``, the name in the model, as ``reply-to``."""
         normal = dict(options)
         if "headers" in normal:
             normal["headers"] = parse_named_section("headers", normal["headers"])
@@ -73,25 +73,28 @@ class NatsBinding(Binding):
         return normal, []
 
     def properties(self, options: JSONObject) -> list[Property]:
-        """Subject, the subject for replies, headers."""
+        """Return the properties for the subject, the reply subject and headers."""
         subjects = declare_place(options, "subject", separator=".") + declare_text(options, "reply-to", separator=".")
         return subjects + [declare_header(item) for item in parse_named_section("headers", options.get("headers", []))]
 
     def values(self, message: Message) -> Mapping[str, Any]:
-        """Subjects and headers."""
+        """Return subjects and headers by property name."""
         sections = message.sections
         values: dict[str, Any] = group_values(sections.get("headers", ()), "headers.", fold=True)
         return values | {name: sections[name] for name in ("subject", "reply-to") if name in sections}
 
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
-        """The ``ce-`` headers, unquoted and percent-decoded, ``ce-datacontenttype`` among them."""
+        """Return the ``ce-`` headers, unquoted and percent-decoded.
+
+        ``Content-Type`` is used if ``ce-datacontenttype`` is absent.
+        """
         attributes = read_header_attributes(values, _ATTRIBUTE_PREFIX)
         if message.content_type:
             attributes.setdefault("datacontenttype", message.content_type)
         return attributes
 
     def binary(self, event: CloudEvent) -> Message:
-        """A message to no subject yet."""
+        """Return the event in binary mode as a message without a subject."""
         attributes = dict(event.attributes)
         if event.content_type:
             attributes["datacontenttype"] = event.content_type
@@ -99,11 +102,11 @@ class NatsBinding(Binding):
         return message("", event.payload() or b"", headers)
 
     def native(self, body: bytes | None, content_type: str) -> Message:
-        """A message to no subject yet."""
+        """Return a message without a subject."""
         return message("", body or b"", [("Content-Type", content_type)] if content_type else [])
 
     def carrying(self, message: Message, values: Mapping[str, Any]) -> Message:
-        """Values as text."""
+        """Return the message with ``values`` set, as text."""
         outgoing.refuse(values, _CARRY_RULES)
         texts, sections = outgoing.texts(values), message.sections
         return _message(

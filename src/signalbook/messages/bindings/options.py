@@ -1,9 +1,9 @@
-"""Properties that protocol options declare, and the values that headers and the like have for them, for all bindings.
+"""Parse protocol options to properties, and group the values of headers and similar sections, for all bindings.
 
-Options name headers, query parameters and the like as a list of named properties, however it was written; Kafka, MQTT
-and NATS have plain values beside them: text, templates and numbers. Headers of HTTP and NATS have names without case,
-any of which may recur, and values of printable ASCII with the rest percent-encoded (CloudEvents bindings for HTTP,
-3.1.3.2, and NATS, 3.1.3.2).
+Headers, query parameters and similar sections are lists of named properties, however they were written. Kafka, MQTT and
+NATS also have plain options: text, templates and numbers. Names of HTTP and NATS headers are case-insensitive, and any
+header may occur several times. Their values are printable ASCII, and other characters are percent-encoded (CloudEvents
+bindings for HTTP, 3.1.3.2, and NATS, 3.1.3.2).
 """
 
 from __future__ import annotations
@@ -55,19 +55,22 @@ def _check_item(item: JSON) -> JSONObject:
 
 
 def declare_place(options: JSONObject, name: str, *, separator: str = "/") -> list[Property]:
-    """The topic or subject: every message has one, and it tells kinds of messages apart."""
+    """Return the property for the topic or subject ``name``.
+
+    Messages always have it, and it distinguishes kinds of messages.
+    """
     return _declare_template(options, name, separator, required=True, role="discriminator")
 
 
 def declare_text(options: JSONObject, name: str, *, separator: str = "/") -> list[Property]:
-    """Text that a message may have."""
+    """Return the property for an optional text, or an empty list if it is not declared."""
     return _declare_template(options, name, separator, required=False, role="plain")
 
 
 def declare_number(
     options: JSONObject, name: str, *, role: Literal["plain", "delivery"] = "delivery"
 ) -> list[Property]:
-    """A whole number; most are about the delivery of a message, not about the message (K-27)."""
+    """Return the property for an integer. Most integers concern the delivery of a message, not the message (K-27)."""
     return _declare_typed(options, name, "integer", role)
 
 
@@ -99,7 +102,7 @@ def _declare_typed(options: JSONObject, name: str, type: str, role: Literal["pla
     return [Property(name=name, path=f"protocoloptions.{name}", type=type, value=value, role=role)]
 
 
-# They are about this transfer of the message, not about the kind of message.
+# These headers concern one transfer of a message, not its kind.
 _INCIDENTAL: Final = ("content-type", "content-length", "date")
 
 
@@ -112,7 +115,7 @@ def parse_named_section(section: str, value: JSON) -> list[JSONObject]:
 
 
 def declare_header(item: JSONObject, *, section: str = "headers", fold: bool = True) -> Property:
-    """A declared header, or what a protocol has instead; with ``fold`` its name is in lower case (K-20)."""
+    """Return the property for a header or user property. With ``fold``, its name is in lower case (K-20)."""
     name = item["name"].lower() if fold else item["name"]
     value = item.get("value")
     distinguishing = name not in _INCIDENTAL and value is not None
@@ -129,7 +132,7 @@ def declare_header(item: JSONObject, *, section: str = "headers", fold: bool = T
 
 
 def decode_text(raw: bytes) -> str | bytes:
-    """Return bytes as the text they are, if they are."""
+    """Return ``raw`` as text if it is UTF-8, else unchanged."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -137,15 +140,19 @@ def decode_text(raw: bytes) -> str | bytes:
 
 
 def detect_format(body: bytes | None) -> str:
-    """Return the JSON format where a protocol cannot say so and the body looks like an event, else ``""``.
+    """Return the media type of JSON events if ``body`` looks like an event, else ``""``.
 
-    MQTT 3.1.1 and old NATS know events in structured mode only, and other messages too.
+    This is for MQTT 3.1.1 and NATS without headers, which cannot state a content type. Their events are always
+    structured.
     """
     return JSON_FORMAT if body and body.lstrip()[:1] == b"{" and b'"specversion"' in body else ""
 
 
 def group_values(pairs: Any, prefix: str, *, fold: bool) -> dict[str, tuple[str, ...]]:
-    """Name-value pairs as tuples of values by property name; with ``fold`` names compare without case (K-20)."""
+    """Return pairs of name and value as tuples of values by property name.
+
+    With ``fold``, names are in lower case (K-20).
+    """
     values: dict[str, tuple[str, ...]] = {}
     for name, value in pairs:
         key = prefix + (name.lower() if fold else name)
@@ -157,7 +164,10 @@ _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 
 
 def read_header_attribute(name: str, occurrences: tuple[str, ...]) -> str:
-    """Return the context attribute in a header: once, unquoted, percent-decoded once. Raises ``EventError``."""
+    """Return the attribute in a header, unquoted and percent-decoded once.
+
+    Raises ``EventError``, also if it occurs twice.
+    """
     value = require_single_value(name, occurrences).strip()
     if '"' in value:
         value = _QUOTED.sub(lambda match: re.sub(r"\\(.)", r"\1", match[1], flags=re.DOTALL), value)
@@ -179,7 +189,10 @@ def read_header_attributes(values: Mapping[str, Any], prefix: str) -> dict[str, 
 
 
 def add_content_type(attributes: dict[str, Attribute], message: Message, header: str) -> dict[str, Attribute]:
-    """Add the content type as ``datacontenttype``, which no ``header`` may state too. Raises ``EventError``."""
+    """Add the content type as ``datacontenttype``.
+
+    Raises ``EventError`` if a ``header`` states the attribute ``datacontenttype`` too.
+    """
     if "datacontenttype" in attributes:
         raise make_binary_error(header, f"the content type is a header of its own: drop {header}")
     if message.content_type:
@@ -188,7 +201,7 @@ def add_content_type(attributes: dict[str, Attribute], message: Message, header:
 
 
 def require_single_value(name: str, occurrences: tuple[str, ...]) -> str:
-    """The one value of a header. Raises ``EventError`` if there are several."""
+    """Return the only value of a header. Raises ``EventError`` if there are several."""
     if len(occurrences) > 1:
         raise make_binary_error(
             name, f"the header {name} occurs {len(occurrences)} times: an event has each attribute once"

@@ -1,4 +1,4 @@
-"""Values on their way out: their text, and what a protocol cannot carry without its being read as something else."""
+"""Convert values of outgoing messages to text, and reject values that a protocol cannot carry unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from signalbook.messages.bindings.base import Uncarriable
 from signalbook.values import Finding, format_timestamp
 
-# From a property's name and text to why it cannot be carried, or "".
+# Takes the name and text of a property. Returns the reason why it cannot be carried, or "".
 Rule = Callable[[str, str], str]
 
 # The name of a header, and a method (RFC 9110, 5.6.2).
@@ -26,7 +26,7 @@ _MAX_TEXT_BYTES: Final = 65_535
 
 
 def text(value: Any) -> str:
-    """A value as canonical text (CloudEvents "Type System")."""
+    """Return a value as canonical text (CloudEvents "Type System")."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -38,16 +38,16 @@ def text(value: Any) -> str:
 
 
 def texts(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all values as text, several under one name as a tuple."""
+    """Return all values as text. Several values under one name are a tuple."""
     return {
         name: tuple(map(text, value)) if isinstance(value, tuple) else text(value) for name, value in values.items()
     }
 
 
 def refuse(values: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
-    """Raise ``Uncarriable`` for values under names without a rule, or that break theirs.
+    """Raise ``Uncarriable`` for values under names without a rule, or that break their rule.
 
-    A rule is found under the whole name, or the part up to the first dot, with that dot.
+    A rule has the whole name, or the part of the name up to and including the first dot.
     """
     findings = [finding for name, value in values.items() for finding in _check_value(name, value, rules)]
     if findings:
@@ -55,7 +55,7 @@ def refuse(values: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
 
 
 def _check_value(name: str, value: Any, rules: Mapping[str, Rule]) -> Iterator[Finding]:
-    # Names of members may have dots of their own; those of sections have none.
+    # Names of members may contain dots. Names of sections do not.
     section, dot, member = name.partition(".")
     rule = rules.get(name) or (rules.get(section + dot) if member else None)
     if rule is None:
@@ -73,7 +73,7 @@ def _make_rule(pattern: re.Pattern[str], why: str) -> Rule:
 
 
 def header(name: str, value: str) -> str:
-    """Check a header of HTTP or NATS: a line of ASCII, since a line break would begin another header."""
+    """Check a header of HTTP or NATS: printable ASCII on one line, because a line break would begin another header."""
     if not TOKEN.fullmatch(name):
         return f"is for {name[:100]!r}, which is no name of a header"
     fits = not value or _PRINTABLE.fullmatch(value)
@@ -83,14 +83,14 @@ def header(name: str, value: str) -> str:
 
 
 def topic(_: str, value: str) -> str:
-    """Check a topic of MQTT."""
+    """Check an MQTT topic. Return the reason why it is invalid, or ``""``."""
     if not _TOPIC.fullmatch(value) or len(value.encode()) > _MAX_TEXT_BYTES:
         return "is no topic to publish to: it is empty, too long, or has +, # or a NUL in it"
     return ""
 
 
 def sized(_: str, value: str) -> str:
-    """Check the length of a text of MQTT."""
+    """Check the length of an MQTT string. Return the reason why it is invalid, or ``""``."""
     fits = _TEXT_PATTERN.fullmatch(value) and len(value.encode()) <= _MAX_TEXT_BYTES
     return "" if fits else f"is no text of at most {_MAX_TEXT_BYTES} bytes"
 
@@ -121,7 +121,7 @@ _UNSAFE: Final = re.compile(r"[^\x21\x23\x24\x26-\x7e]")
 
 
 def escape_header(text: str) -> str:
-    """An attribute as the value of a header."""
+    """Return an attribute as the value of a header, with percent-encoding."""
     return _UNSAFE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8")), text)
 
 
@@ -131,10 +131,13 @@ T = TypeVar("T")
 def regroup(
     pairs: Iterable[tuple[str, T]], values: Mapping[str, Any], prefix: str, *, fold: bool
 ) -> tuple[tuple[str, T], ...]:
-    """Replace pairs by ``values`` of the same name, given by property name: the reverse of ``group_values``."""
+    """Return ``pairs`` with those replaced that ``values`` has by property name. This reverses ``group_values``.
+
+    With ``fold``, names are compared in lower case.
+    """
     new_values = {key[len(prefix) :]: value for key, value in values.items() if key.startswith(prefix)}
     replaced_names = {name.lower() if fold else name for name in new_values}
-    # All pairs of a name give way to a new value, or a header would go out with the old one beside it.
+    # A new value replaces all pairs of its name. Otherwise a header would be sent with its old and its new value.
     kept_pairs = [(name, value) for name, value in pairs if (name.lower() if fold else name) not in replaced_names]
     added = [
         (name, part) for name, value in new_values.items() for part in (value if isinstance(value, tuple) else (value,))

@@ -1,1 +1,1 @@
-"""Message definitions: canonical form, inheritance, declared properties, lint, schemas; endpoints."""
+"""Normalise, complete, check and compile message definitions; check endpoints."""

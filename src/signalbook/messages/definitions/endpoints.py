@@ -327,7 +327,7 @@ def _check_usage(usage: JSON, protocol: str) -> Iterator[Finding]:
 
 
 def _check_names(endpoint: Mapping[str, JSON]) -> Iterator[Finding]:
-    """H-5, H-6, H-8, H-21, and members of protocoloptions that stand beside it (I-6)."""
+    """Check channel, envelope, protocol and links, and warn about misplaced members (H-5, H-6, H-8, H-21, I-6)."""
     for name in ("channel", "envelope", "protocol"):
         value = endpoint.get(name)
         if value is not None and not (isinstance(value, str) and value.strip()):
@@ -341,7 +341,7 @@ def _check_names(endpoint: Mapping[str, JSON]) -> Iterator[Finding]:
     deprecated = endpoint.get("deprecated")
     deprecated = deprecated if isinstance(deprecated, dict) else {}
     links = [deprecated[name] for name in ("docs", "documentation") if name in deprecated]
-    # The specification has one name, its model the other (H-21).
+    # The text of the specification uses one name, its model the other (H-21).
     if links and links[0] != links[-1]:
         yield finding("deprecated.docs", "alias", "docs and documentation mean the same, but differ")
     for name in _MISPLACED:
@@ -371,7 +371,7 @@ def _check_group(path: str, group: Any) -> Iterator[Finding]:
 
 
 def _check_address_entry(protocol: str, path: str, entry: Any) -> Iterator[Finding]:
-    """H-9; none at all makes an endpoint abstract, which is fine (H-11)."""
+    """Check an address of an endpoint (H-9). An endpoint without addresses is abstract, which is allowed (H-11)."""
     if not isinstance(entry, dict):
         yield finding(path, "structure", "must be an object")
     elif protocol == "KAFKA":
@@ -432,7 +432,7 @@ def _check_authorization(path: str, entry: Any) -> Iterator[Finding]:
 
 
 def _check_templates(options: JSONObject) -> Iterator[Finding]:
-    """H-14: strings anywhere in the options may hold placeholders; other braces may be meant as such."""
+    """Warn about strings in the options whose braces are not valid placeholders (H-14)."""
     for path, text in _iterate_texts("protocoloptions", options, [_MAX_TEXTS]):
         if "{" in text:
             try:
@@ -442,7 +442,10 @@ def _check_templates(options: JSONObject) -> Iterator[Finding]:
 
 
 def _iterate_texts(path: str, value: Any, remaining: list[int]) -> Iterator[tuple[str, str]]:
-    """Yield strings in ``value``, keys of maps too; a bounded number of them."""
+    """Yield the strings in ``value`` with their paths, including keys of maps.
+
+    Their number is limited by ``remaining``.
+    """
     # One counter for the whole tree: hostile options may be as wide as they are deep.
     remaining[0] -= 1
     if remaining[0] < 0:

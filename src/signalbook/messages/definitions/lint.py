@@ -1,8 +1,8 @@
-"""What is doubtful or wrong about definitions, before any message is held to them (K-13, F-7 to F-34).
+"""Find problems in definitions before any message is checked with them (K-13, F-7 to F-34).
 
-``lint`` is for a definition by itself, ``review`` for one in its group or endpoint. Protocol options have rules that no
-model can hold them to (F.7; those of HTTP are in its binding): sections of AMQP properties are property definitions
-like those of an envelope; MQTT, Kafka and NATS have plain values.
+``lint`` checks a definition alone, ``review`` checks it in its group or endpoint. Protocol options have rules that a
+model cannot express (F.7; the binding of HTTP has those of HTTP). Sections of AMQP have property definitions, like
+envelopes. MQTT, Kafka and NATS have plain values.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _PROTOCOL: Final = re.compile(r"[^/\s]+(/\S+)?")
 
 
 def lint(definition: JSONObject) -> list[Finding]:
-    """Findings about a materialised definition (F-21); those of severity ``error`` break a MUST.
+    """Return findings about a materialised definition (F-21). Severity ``error`` means that a MUST is violated.
 
-    How envelope and protocol are written shows in a raw one only: ``lint_selectors``.
+    The spelling of envelope and protocol is checked in the raw definition by ``lint_selectors``.
     """
     faults = find_malformed(definition)
     if faults:
@@ -75,7 +75,7 @@ def lint_selectors(stated: Mapping[str, JSON]) -> list[Finding]:
     return findings
 
 
-# What a registry, rc4's text and model, and the drafts give messages; other attributes are extensions.
+# Attributes of messages in a registry, in rc4's text and model, and in the drafts. Others are extensions.
 _KNOWN_NAMES: Final = (
     "messageid", "versionid", "name", "description", "documentation", "labels", "icon", "deprecated", "ancestorid",
     "createdat", "modifiedat", "isdefault", "basemessage", "basemessageuri", "envelope", "envelopemetadata",
@@ -86,7 +86,7 @@ _KNOWN_NAMES: Final = (
 
 
 def lint_names(raw: Mapping[str, JSON]) -> Iterator[Finding]:
-    """Extensions of a raw definition whose names look like slips of the pen."""
+    """Yield warnings for extensions of a raw definition whose names look like spelling mistakes."""
     for name in sorted(raw.keys() - ALIASES - set(_KNOWN_NAMES)):
         meant = get_close_matches(name, _KNOWN_NAMES, 1, _ALIKE)
         if meant:
@@ -108,7 +108,7 @@ def lint_member(group: Mapping[str, JSON], definition: JSONObject) -> list[Findi
 def lint_inline(endpoint: Mapping[str, JSON], definition: JSONObject) -> list[Finding]:
     """Check that a materialised definition fits the endpoint that contains it (H-6, H-8).
 
-    Its envelope is at least as precise as the endpoint's; a stated protocol is the endpoint's.
+    Its envelope must be the endpoint's, and may add a version. If both state a protocol, it must be the same.
     """
     findings = []
     stated, message_value = endpoint.get("envelope"), definition.get("envelope")
@@ -132,7 +132,7 @@ def _refines(value: str, stated: str) -> bool:
 
 
 def lint_envelope_options(options: JSON) -> list[Finding]:
-    """F-34, H-7: the mode of CloudEvents, and a format where there is one."""
+    """Check the mode of CloudEvents, and the format, which only structured mode has (F-34, H-7)."""
     if options is None:
         return []
     if not isinstance(options, dict):
@@ -146,13 +146,13 @@ def lint_envelope_options(options: JSON) -> list[Finding]:
 
 
 def lint_together(definitions: Mapping[str, JSONObject]) -> dict[str, list[Finding]]:
-    """Doubts that show only among all definitions of a contract, by xid: equal ``type`` constants (K-13)."""
+    """Return warnings about all definitions of a contract, by xid: several definitions with the same type (K-13)."""
     by_type: dict[tuple[str, str], list[str]] = {}
     for xid, definition in definitions.items():
         entry = (definition.get("envelopemetadata") or {}).get("type")
         value = entry.get("value") if isinstance(entry, dict) else None
         if isinstance(value, str) and not is_template(value):
-            # One type by two protocols is no doubt: a message comes by one of them.
+            # The same type for two protocols is fine, because a message comes by one of them.
             by_type.setdefault((value, str(definition.get("protocol") or "")), []).append(xid)
     findings: dict[str, list[Finding]] = {}
     for (value, _), xids in by_type.items():
@@ -164,7 +164,7 @@ def lint_together(definitions: Mapping[str, JSONObject]) -> dict[str, list[Findi
 
 
 def _check_sections(definition: JSONObject) -> Iterator[Finding]:
-    """F-9: an envelope needs its metadata, a protocol its options."""
+    """Check that an envelope has its metadata, and a protocol its options (F-9)."""
     for selector, section in (("envelope", "envelopemetadata"), ("protocol", "protocoloptions")):
         chosen = definition.get(selector)
         if chosen and not isinstance(definition.get(section), dict):
@@ -177,7 +177,7 @@ def _check_sections(definition: JSONObject) -> Iterator[Finding]:
 
 
 def _check_schema(definition: JSONObject) -> Iterator[Finding]:
-    """F-10 to F-13."""
+    """Check the members that name the schema and its format (F-10 to F-13)."""
     stated = definition.get("dataschemaformat")
     inline, uri, xid = (definition.get(name) for name in ("dataschema", "dataschemauri", "dataschemaxid"))
     if inline is not None and uri is not None:
@@ -193,7 +193,7 @@ def _check_schema(definition: JSONObject) -> Iterator[Finding]:
 
 
 def _check_content_types(definition: JSONObject) -> Iterator[Finding]:
-    """F-14, F-32: everywhere the same content type; the envelope's own around a payload is another matter."""
+    """Check that content types agree everywhere (F-14, F-32). The content type of an envelope is not the payload's."""
     outer = definition.get("datacontenttype")
     metadata = definition.get("envelopemetadata") or {}
     inner = _find_value(metadata, "datacontenttype")
@@ -211,7 +211,7 @@ def _check_content_types(definition: JSONObject) -> Iterator[Finding]:
 
 
 def _check_protocol_types(definition: JSONObject, stated: JSON) -> Iterator[Finding]:
-    """F-14: the content type among the protocol's options; that of an envelope is not the payload's."""
+    """Check content types in the protocol options (F-14). The content type of an envelope is not the payload's."""
     options = definition.get("protocoloptions")
     if not isinstance(stated, str) or not isinstance(options, dict):
         return
@@ -221,14 +221,14 @@ def _check_protocol_types(definition: JSONObject, stated: JSON) -> Iterator[Find
 
 
 def _agree(outer: str, inner: str) -> bool:
-    # The envelope's own type says nothing of the payload.
+    # The content type of an envelope does not describe the payload.
     if parse_media_type(outer).startswith(MEDIA_TYPE):
         return True
     return same_content_type(outer, inner) and same_content_type(inner, outer)
 
 
 def _check_metadata(definition: JSONObject) -> Iterator[Finding]:
-    """F-23 to F-31."""
+    """Check the declarations of attributes (F-23 to F-31)."""
     metadata = definition.get("envelopemetadata")
     if definition.get("envelope") != CLOUDEVENTS or not isinstance(metadata, dict):
         return
@@ -296,7 +296,7 @@ def review(
 def review_borrowed(
     raw: Mapping[str, JSON], group: Mapping[str, JSON], bases: Bases, *, endpoint: bool = False
 ) -> list[Finding]:
-    """Findings about a message in a group that borrows it; its own are for the group it is defined in (F-8)."""
+    """Return findings about a message in a group that borrows it. Other findings belong to its own group (F-8)."""
     definition = materialise(raw, bases).definition
     return [] if find_malformed(definition) else _check_membership(group, definition, endpoint)
 
@@ -351,7 +351,7 @@ _MAX_PRIORITY: Final = 255
 
 
 def lint_options(protocol: str, options: JSONObject) -> list[Finding]:
-    """Findings about the ``protocoloptions`` of a message of ``protocol``, by its canonical name."""
+    """Return findings about the ``protocoloptions`` of a message. ``protocol`` is the canonical name."""
     rules = _OPTION_RULES.get(protocol)
     return [] if rules is None else list(rules(options))
 
@@ -384,7 +384,7 @@ def _check_http(options: JSONObject) -> Iterator[Finding]:
 
 
 def lint_header_names(headers: JSON) -> Iterator[Finding]:
-    """The names of HTTP headers are tokens (RFC 9110, 5.1)."""
+    """Yield findings for names of HTTP headers that are not tokens (RFC 9110, 5.1)."""
     for position, item in enumerate(headers if isinstance(headers, list) else ()):
         name = item.get("name") if isinstance(item, dict) else None
         if isinstance(name, str) and not TOKEN.fullmatch(name):
@@ -393,7 +393,7 @@ def lint_header_names(headers: JSON) -> Iterator[Finding]:
 
 
 def _check_amqp(options: JSONObject) -> Iterator[Finding]:
-    """Sections of property definitions; the header's fields are hints on how to send."""
+    """Check the sections of property definitions, and the ranges of header fields."""
     for section in ("properties", *_AMQP_SECTIONS):
         entries = options.get(section)
         if entries is not None and not isinstance(entries, dict):
@@ -473,7 +473,7 @@ _OPTION_RULES: Final[Mapping[str, Callable[[JSONObject], Iterator[Finding]]]] = 
 
 
 def _check_topic(name: str, options: JSONObject, wildcards: str) -> Iterator[Finding]:
-    """A topic or subject: a template, of one place only."""
+    """Check a topic or subject: a template without ``wildcards``."""
     yield from _check_template(name, options)
     value = options.get(name)
     if isinstance(value, str) and set(value) & set(wildcards):
@@ -499,7 +499,7 @@ def _check_alias(name: str, alias: str, options: JSONObject) -> Iterator[Finding
 
 
 def _check_named_section(section: str, options: JSONObject) -> Iterator[Finding]:
-    """A section of named properties, in any of its forms."""
+    """Check a section of named properties, in any of its forms."""
     try:
         items = parse_named_items(options.get(section, []))
     except PropertyError as error:

@@ -1,4 +1,4 @@
-"""Event formats: CloudEvents as bytes, in JSON, Avro and Protobuf, and batches of them (K-22, K-23)."""
+"""Encode and decode CloudEvents and batches of them in JSON, Avro and Protobuf (K-22, K-23)."""
 
 from signalbook.messages.cloudevents import EventError
 from signalbook.messages.eventformats.base import JSON_EVENTS, EventFormat, find_format

@@ -1,4 +1,4 @@
-"""The Avro event format: one datum, a record of a map of attributes and of data (CloudEvents Avro format 2.4)."""
+"""Read and write the Avro event format: a record with a map of attributes and data (CloudEvents Avro format 2.4)."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _build_schema(map: JSONObject, array: JSONObject) -> JSONObject:
     return {"type": "record", "name": "Event", "fields": [_ATTRIBUTE_FIELD, {"name": "data", "type": data}]}
 
 
-# What the format calls a representation of JSON values refers to itself, and a decoder that is safe from depth is slow.
-# So events are read without it at first: in place of a map or an array stands a record of nothing.
+# The format's schema for JSON values is recursive, and a decoder that is safe from deep nesting is slow. So events are
+# first read with a schema that has empty records in place of maps and arrays.
 SCHEMA: Final = _build_schema(_MAP, _ARRAY)
 _full: Final = FORMAT.parse(dump_json(SCHEMA), "Avro")
 _quick: Final = fastavro.parse_schema(
@@ -54,7 +54,7 @@ class AvroEventFormat:
     """The Avro event format."""
 
     def decode(self, body: bytes) -> CloudEvent:
-        """The event in a datum. An attribute that is ``null`` is unset; a binary one becomes base64."""
+        """Return the event in a datum. An attribute that is ``null`` counts as unset, a binary one becomes base64."""
         record = _read_record(body)
         attributes = {
             name: _convert_attribute(value) for name, value in record["attribute"].items() if value is not None
@@ -63,7 +63,7 @@ class AvroEventFormat:
         return _with_data(attributes, record["data"])
 
     def encode(self, event: CloudEvent) -> bytes:
-        """A datum whose data is bytes: few JSON values have a form of their own (``_convert_value``)."""
+        """Return a datum with the data as bytes. The format cannot express all JSON values (``_convert_value``)."""
         attributes, body = dict(event.attributes), event.payload()
         if event.value is not msgspec.UNSET:
             attributes.setdefault("datacontenttype", "application/json")
@@ -72,15 +72,15 @@ class AvroEventFormat:
         return stream.getvalue()
 
     def split(self, _body: bytes) -> list[bytes]:
-        """There are none. Raises ``EventError``."""
+        """Raise ``EventError``, because this format has no batches."""
         raise make_decode_error("batch", "the Avro format has no batches")
 
 
 def read_datum(stream: BytesIO) -> Any:
-    """The next datum of a stream. Raises one of ``BROKEN``."""
+    """Return the next datum of a stream. Raises one of ``BROKEN``."""
     start = stream.tell()
     record: Any = fastavro.schemaless_reader(stream, _quick, None)
-    # Read once more in full only if data is a map or an array: few producers send such.
+    # Read again with the full schema only if data is a map or an array, which is rare.
     if not isinstance(record["data"], dict):
         return record
     stream.seek(start)
@@ -103,7 +103,10 @@ def _convert_attribute(value: str | int | bool | bytes) -> Attribute:
 
 
 def _with_data(attributes: Mapping[str, Attribute], data: Any) -> CloudEvent:
-    """Bytes are data as it was sent; all else is a JSON value, but for text of another type."""
+    """Return an event with ``data``.
+
+    Bytes are kept; other data is a JSON value, or text if the content type is not JSON.
+    """
     if data is None:
         return CloudEvent(attributes=attributes)
     if isinstance(data, bytes):
@@ -117,16 +120,16 @@ def _with_data(attributes: Mapping[str, Attribute], data: Any) -> CloudEvent:
 
 
 def _check_depth(value: JSON) -> JSON:
-    """The value, if it is no deeper than JSON text may be: what reads it next is made for that."""
+    """Return ``value``. Raises ``EventError`` if it is nested deeper than JSON text may be."""
     if deeper_than(value, MAX_DEPTH):
         raise make_decode_error("depth", f"data is nested deeper than {MAX_DEPTH} levels")
     return value
 
 
 def _convert_value(data: Any) -> JSON:
-    """Return a JSON value.
+    """Return the JSON value of Avro data.
 
-    In the outermost map and in arrays, an object is a record around a map; in such a map, a map.
+    In the outermost map and in arrays, an object is a record that contains a map. In other maps it is a map.
     """
     match data:
         case dict():
@@ -144,10 +147,10 @@ def _unwrap(record: dict[str, Any]) -> JSON:
 
 
 def _convert_scalar(value: Any) -> JSON:
-    """A number without a fraction is an integer, as in JSON text it is. Raises ``EventError`` for what is no number."""
+    """Return a scalar, with whole numbers as ``int``, as in JSON text. Raises ``EventError`` for infinity and NaN."""
     if not isinstance(value, float):
         return value
     if not math.isfinite(value):
         raise make_event_error("data", "number", f"data has {value}, which is no value of JSON")
-    # The format has no integers in data: beyond 2**53 a double does not say which one was meant.
+    # The format has no integers in data. Beyond 2**53, a double does not identify an integer.
     return int(value) if value.is_integer() and abs(value) <= 2**53 else value

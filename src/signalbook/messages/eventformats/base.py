@@ -1,4 +1,4 @@
-"""Which event formats there are, by media type, and the one that every registry and pipeline reads: JSON."""
+"""Find event formats by media type, and implement the one that every registry and pipeline reads: JSON."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class JsonEventFormat:
     """The JSON event format."""
 
     def decode(self, body: bytes) -> CloudEvent:
-        """The event in a JSON object. Members that are ``null`` are unset attributes; ``data`` may be ``null``.
+        """Return the event in a JSON object. Attributes that are ``null`` count as unset; ``data`` may be ``null``.
 
-        An attribute that comes twice is refused ("Each context attribute MUST only appear at most once", CloudEvents
-        1.0.2), and so is data; names within data are the payload's own.
+        A member that occurs twice is refused ("Each context attribute MUST only appear at most once", CloudEvents
+        1.0.2), also ``data``. Repeated names within the data are accepted here.
         """
         members = _parse_members(body)
         twice, repeated = repeated_names(body, members)
@@ -55,7 +55,7 @@ class JsonEventFormat:
         check_attributes(attributes)
         if opaque is None:
             declared = attributes.get("datacontenttype")
-            # Compared before it is parsed: nearly all events say one of these two.
+            # Compare before parsing, because nearly all events have one of these two values.
             if declared in (None, "application/json") or value is msgspec.UNSET or is_json(declared):
                 return CloudEvent(attributes=attributes, value=value, origin=body, repeated=repeated)
             return CloudEvent(attributes=attributes, body=_encode_text(value))
@@ -64,7 +64,10 @@ class JsonEventFormat:
         return CloudEvent(attributes=attributes, body=_decode_base64(opaque))
 
     def encode(self, event: CloudEvent) -> bytes:
-        """A JSON object. Data as bytes goes into ``data`` as JSON or text where the content type says so."""
+        """Return a JSON object.
+
+        Data as bytes becomes JSON or text in ``data`` if the content type allows that, else base64.
+        """
         members: JSONObject = dict(event.attributes)
         if event.value is not msgspec.UNSET:
             members["data"] = event.value
@@ -73,7 +76,7 @@ class JsonEventFormat:
         return dump_json(members)
 
     def split(self, body: bytes) -> list[bytes]:
-        """The elements of a JSON array, as they were written; it may be empty."""
+        """Return the elements of a JSON array as they were written. The array may be empty."""
         try:
             return [bytes(raw) for raw in _batch.decode(body)]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -85,7 +88,7 @@ JSON_EVENTS: Final = JsonEventFormat()
 
 
 def _parse_members(body: bytes) -> JSONObject:
-    """Return the members of a JSON object; its data may be as deep as a document on its own."""
+    """Return the members of a JSON object. Its data may be nested as deeply as a separate document."""
     try:
         members = parse_json(body, max_depth=MAX_DEPTH + 1, max_values=MAX_VALUES, exact=True)
     except JSONError as error:
@@ -96,7 +99,7 @@ def _parse_members(body: bytes) -> JSONObject:
 
 
 def _encode_text(data: object) -> bytes | None:
-    """Return data of a content type other than JSON: its text."""
+    """Return the bytes of data whose content type is not JSON. Raises ``EventError`` if it is not a string."""
     if data is None:
         return None
     if not isinstance(data, str):
@@ -131,7 +134,7 @@ PROTOBUF_BATCH_FORMAT: Final = "application/cloudevents-batch+protobuf"
 
 
 def find_format(content_type: str) -> EventFormat:
-    """The format a content type names. Raises ``EventError`` (``unsupported_format``) if nothing reads it (K-21)."""
+    """Return the format that a content type names. Raises ``EventError`` (``unsupported_format``) for others (K-21)."""
     loader = _LOADERS.get(content_type) or _LOADERS.get(parse_media_type(content_type))
     if loader is None:
         text = f"no decoder for events of content type {content_type!r}; there are: {', '.join(_LOADERS)}"
@@ -157,7 +160,7 @@ def _load_protobuf() -> EventFormat:
     return ProtobufEventFormat()
 
 
-# Those that need a library are made when the first such event comes.
+# Formats that need a library are loaded when the first such event arrives.
 _LOADERS: Final[dict[str, Callable[[], EventFormat]]] = {
     JSON_FORMAT: _load_json,
     JSON_BATCH_FORMAT: _load_json,
@@ -171,13 +174,13 @@ class EventFormat(Protocol):
     """A format for events as bytes."""
 
     def decode(self, body: bytes) -> CloudEvent:
-        """The valid event in ``body``. Raises ``EventError``."""
+        """Return the event in ``body``. Raises ``EventError``, also if the event is invalid."""
         ...
 
     def encode(self, event: CloudEvent) -> bytes:
-        """The event as bytes that ``decode`` reads back."""
+        """Return the event as bytes that ``decode`` can read."""
         ...
 
     def split(self, body: bytes) -> list[bytes]:
-        """The events of a batch, each as its own bytes. Raises ``EventError``."""
+        """Return the events of a batch, each as bytes. Raises ``EventError``."""
         ...

@@ -1,4 +1,7 @@
-"""The Protobuf event format and its batches (CloudEvents Protobuf format 2 to 5; field numbers as in its .proto)."""
+"""Read and write the Protobuf event format and its batches (CloudEvents Protobuf format 2 to 5).
+
+The field numbers are those of its .proto file.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,17 @@ _FIELD_TYPES: Final = {
     "int32": _Field.TYPE_INT32,
     "int64": _Field.TYPE_INT64,
 }
-# Attributes that have fields of their own.
+# Attributes with separate fields.
 _REQUIRED_FIELDS: Final = {"specversion": "spec_version", "id": "id", "source": "source", "type": "type"}
 _SECONDS_RANGE: Final = range(-62_135_596_800, 253_402_300_800)
 _UNIX_EPOCH: Final = datetime(1970, 1, 1)
 
 
 def _add(file: descriptor_pb2.FileDescriptorProto, name: str, oneof: str, *fields: str) -> None:
-    """Add a message type; ``fields`` are ``type name number``, in the ``oneof`` if there is one and ``|`` precedes."""
+    """Add a message type. Each of ``fields`` is ``type name number``.
+
+    A leading ``|`` makes the field a member of ``oneof``, a leading ``*`` makes it repeated.
+    """
     message = file.message_type.add(name=name)
     if oneof:
         message.oneof_decl.add(name=oneof)
@@ -52,10 +58,10 @@ def _add(file: descriptor_pb2.FileDescriptorProto, name: str, oneof: str, *field
 
 
 def _build_types() -> tuple[Any, Any]:
-    """The classes of events and batches, in a pool of their own: another package may have brought the same names.
+    """Return the classes of events and batches, from their own pool, because another package may define the same names.
 
-    On the wire a map is a list of entries, the well-known types are messages like others, and an event inside a batch
-    is bytes; read as those, nothing else is needed.
+    On the wire a map is a list of entries, well-known types are ordinary messages, and an event in a batch is bytes. So
+    no other definitions are needed.
     """
     file = descriptor_pb2.FileDescriptorProto(name="cloudevents.proto", package=_PACKAGE, syntax="proto3")
     _add(file, "Timestamp", "", "int64 seconds 1", "int32 nanos 2")
@@ -83,7 +89,10 @@ class ProtobufEventFormat:
     """The Protobuf event format."""
 
     def decode(self, body: bytes) -> CloudEvent:
-        """The event in a message. Timestamps become text, binary attributes base64; unset ones are none."""
+        """Return the event in a message.
+
+        Timestamps become text, binary attributes base64. Unset attributes are left out.
+        """
         event = _parse(_Event(), body)
         attributes: dict[str, Attribute] = {name: getattr(event, field) for name, field in _REQUIRED_FIELDS.items()}
         attributes = {name: value for name, value in attributes.items() if value}
@@ -102,7 +111,7 @@ class ProtobufEventFormat:
         return CloudEvent(attributes=attributes, body=None if body_of is None else body_of(event))
 
     def encode(self, event: CloudEvent) -> bytes:
-        """A message whose data is binary."""
+        """Return a message with binary data."""
         attributes = dict(event.attributes)
         if event.value is not msgspec.UNSET:
             attributes.setdefault("datacontenttype", "application/json")
@@ -119,7 +128,7 @@ class ProtobufEventFormat:
         return written
 
     def split(self, body: bytes) -> list[bytes]:
-        """The events of a batch message, as they were written."""
+        """Return the events of a batch message as they were written."""
         return list(_parse(_Batch(), body).events)
 
 
@@ -150,16 +159,16 @@ def _convert_attribute(name: str, value: Any) -> Attribute | None:
 
 
 def _format_timestamp(name: str, value: Any) -> str:
-    """RFC 3339 text, with as many digits of the second as it takes."""
+    """Return RFC 3339 text with as many fractional digits as needed. Raises ``EventError`` for invalid times."""
     if value.seconds not in _SECONDS_RANGE or not 0 <= value.nanos < 1_000_000_000:
         raise make_event_error(name, "timestamp", f"{name} is no time in the years 1 to 9999")
-    # Without a zone and the Z appended: Python's own text would have an offset instead, and cut nanoseconds.
+    # Format without a zone and append Z, because Python would write an offset and cut off nanoseconds.
     moment = _UNIX_EPOCH + timedelta(seconds=value.seconds)
     fraction = f".{value.nanos:09}".rstrip("0") if value.nanos else ""
     return f"{moment.isoformat()}{fraction}Z"
 
 
 def _complete_uri(attributes: dict[str, Attribute], type_url: str) -> None:
-    """Add the scheme that type URLs are written without: the format wants them as ``dataschema``, which is absolute."""
+    """Add the scheme that type URLs lack to ``dataschema``, because that attribute must be an absolute URI."""
     if attributes.get("dataschema") == type_url and not is_uri(type_url) and is_uri(f"https://{type_url}"):
         attributes["dataschema"] = f"https://{type_url}"

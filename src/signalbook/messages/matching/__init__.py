@@ -1,1 +1,1 @@
-"""From a message to its outcome: the definitions it may fit, those it fits, and what the policy makes of that."""
+"""Find the definitions that a message fits, and decide its outcome with the policy."""

@@ -1,1 +1,1 @@
-"""Payloads: content types and encodings, and reading and writing by a schema."""
+"""Decode and encode payloads: content types, content encodings, wire prefixes and schemas."""

@@ -1,1 +1,1 @@
-"""The producers' side: messages made of definitions, and held to them before they are sent (K.10)."""
+"""Build messages from definitions, and check them before they are sent (K.10)."""

@@ -97,7 +97,7 @@ def _find_endpoint_values(
 
 
 def _as_message(protocol: str, options: JSON) -> JSONObject:
-    """The options of an endpoint as those of a message for it."""
+    """Return the options of an endpoint that apply to each message, in the form of a definition's options."""
     if not isinstance(options, dict):
         return {}
     message_options = {
@@ -136,7 +136,7 @@ def _encode(outbound: Outbound, binding: Binding, endpoint: Mapping[str, JSON], 
     except EventError as error:
         raise OutboundError(xid, error.findings) from None
     message = carry(binding, message, values, xid)
-    # Read as a consumer would: headers that were given beside the event may make another mode of it.
+    # Read the message as a consumer would, because headers that were given may change its content mode.
     actual_mode = binding.mode(message, binding.values(message))
     if actual_mode is not mode and (_find_envelope_option(outbound, endpoint, "mode") or actual_mode is Mode.NONE):
         text = f"an event cannot be sent in {mode} mode like this; it would be read as {actual_mode}"

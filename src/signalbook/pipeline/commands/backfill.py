@@ -2,7 +2,8 @@
 
 Files with such rows are written again and replace the old files, as in a compaction. Each table has one entry in the
 journal. If a backfill is killed, the next command that writes to the output completes or withdraws that entry. Files
-without such rows stay unchanged. A second backfill finds nothing to do. One row group is in memory at a time.
+without such rows stay unchanged. A second backfill finds nothing to do. The column ``_rescue`` of one file and one row
+group are in memory at a time.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ from signalbook.values import JSONObject
 class Backfill:
     """The result of the backfill of one table.
 
-    ``filled`` is the number of rows that gained values, ``files`` that of the files rewritten for them. ``unfit`` is
+    ``filled`` is the number of rows that gained values, ``files`` the number of rewritten files. ``unfit`` is
     the number of rows whose rescued members do not conform to their new declaration. ``refused`` are the columns that
-    the table already has with another type.
+    the table cannot accept, for example because it already has them with another type.
     """
 
     table: TableName

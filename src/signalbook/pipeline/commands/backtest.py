@@ -161,7 +161,7 @@ class _Comparison:
             (self.found.broken if then else self.found.mended).record(example())
 
     def _sample(self, first: int, count: int) -> npt.NDArray[np.bool_]:
-        """Return a mask of ``count`` rows, of which ``first`` is the first row number: True for rows in the sample.
+        """Return a mask of ``count`` rows, True for rows in the sample. ``first`` is the number of the first row.
 
         The same rows are in the sample each time.
         """

@@ -1,8 +1,9 @@
 """``pipeline compact``: merge many small files of a table into few large files, as one commit of the table.
 
 A compaction is an entry of the journal, as a batch is: its new files replace the files that it removes. If it is killed
-halfway, the next command that writes to the output folder completes or withdraws it. A table has duplicate or missing
-rows at most for the time that its format needs to exchange files. One row group is in memory at a time.
+halfway, the next command that writes to the output folder completes or withdraws it. Iceberg and Delta tables exchange
+files at once. A folder of Parquet files has rows twice until the old files are removed. About one row group is in
+memory at a time.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ _Plan = list[list[DataFile]]
 
 
 def _plan_current(journal: Journal, table: TableName, files: Sequence[DataFile], target: int) -> _Plan:
-    """Return the plan for those of ``files`` that are still in the table; empty if there is nothing to merge."""
+    """Return the plan for the ``files`` that are still in the table; empty if there is nothing to merge."""
     # Listing a table's files is slow, so it is skipped if the journal's files already show that there is nothing to do.
     return _plan(find_visible_files(journal, table, files), target) if _plan(files, target) else []
 
@@ -131,7 +132,7 @@ def _group_files(files: Iterable[DataFile], target: int) -> Iterator[list[DataFi
 
 @dataclass(slots=True)
 class _Work:
-    """The compactions of one call. ``total`` is the size in bytes of all files to read, ``done`` that of files read."""
+    """The compactions of one call. ``total`` is the number of bytes to read, ``done`` the number of bytes read."""
 
     journal: Journal
     table_format: TableFormat

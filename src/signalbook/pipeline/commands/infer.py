@@ -72,10 +72,11 @@ class Halves(msgspec.Struct):
 
 
 class Trial(msgspec.Struct):
-    """The result of trying definitions on the second half: messages ``tried``, ``accepted``, and why not the others.
+    """The numbers of messages of the second half that were ``tried`` with definitions, and that these ``accepted``.
 
-    ``unseen`` counts, by name, the messages of kinds that the first half did not contain. They are not tried. Both
-    ``reasons`` and ``unseen`` hold at most ``MOST_NAMES`` names and count the rest under ``OTHERS``.
+    ``reasons`` counts the rejected messages by reason. ``unseen`` counts, by name, the messages of kinds that the first
+    half did not contain, which are not tried. Both contain at most ``MOST_NAMES`` names, and further messages are
+    counted as ``OTHERS``.
     """
 
     tried: int = 0
@@ -197,7 +198,8 @@ class InferenceJob:
     detected from the first file. ``by`` is the member of payloads, or ``headers.NAME`` of requests, whose value
     distinguishes the kinds of messages that are not CloudEvents. Without ``by``, the member is chosen that best
     predicts the shapes of the payloads. ``accept`` is the share of held-back messages, 0 to 1, that the definitions
-    have to accept. ``limit`` is the maximum number of messages to read, 0 for all.
+    have to accept. ``limit`` is the maximum number of messages to read, rounded up to the same number for each task; 0
+    means all.
     """
 
     inputs: tuple[str, ...]

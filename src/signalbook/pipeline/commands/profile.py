@@ -53,7 +53,7 @@ class ColumnProfile:
 class Profile:
     """The profile of the table of one message definition.
 
-    ``declared`` are the payload columns of the current definition in the registry. None if no registry was given.
+    ``declared`` are the payload columns of the current definition in the registry, or None if no registry was given.
     """
 
     definition: str
@@ -196,7 +196,7 @@ def _build_profiles(columns: pa.Schema, counts: RowCounts) -> Iterator[ColumnPro
 
 
 def _format_value(value: Any, kind: pa.DataType) -> str | None:
-    """Return ``value`` as SQL writes it, cut to ``_MAX_VALUE_CHARS``. None stays None."""
+    """Return ``value`` as SQL writes it, cut to ``_MAX_VALUE_CHARS``; None if ``value`` is None."""
     if value is None:
         return None
     if isinstance(value, bytes):

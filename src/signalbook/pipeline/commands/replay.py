@@ -1,8 +1,8 @@
 """``pipeline replay``: process dead letters again with the current definitions, and land those that now conform.
 
 A replay is a batch of the journal whose input are files of dead letters. It adds files to tables, and writes the
-remaining dead letters into new files that replace the old ones, all in one entry of the journal. If it is killed, the
-next run either completes it, or nothing of it has happened.
+remaining dead letters into new files that replace the old ones, all in one entry of the journal. If a replay is killed,
+either the next run completes it, or nothing of it has happened.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class _Rewriting:
             self._processing.take(batch)
         self._processing.clear()
         if self._rejected:
-            # Those that are dead letters for the same reason stay where they are, so that a replay that changes nothing
+            # Dead letters with the same verdict as before stay where they are, so that a replay that changes nothing
             # writes nothing.
             gone[self._find_unchanged(first, rows)] = False
         return gone
@@ -145,7 +145,7 @@ class _Rewriting:
         unread = [dead_letter.message is None for dead_letter in self._rejected]
         for dead_letter in self._rejected:
             self._dead_letters.add(dead_letter)
-        # They are compared row by row below: a dead letter that stays for the same reason keeps its row untouched.
+        # The old and new rows are compared below. A dead letter with the same verdict as before keeps its old row.
         self._rejected.clear()
         old, new = rows.take(pa.array(owners, pa.int64())), self._dead_letters.take()
         judged = zip(unread, read_verdicts(old), read_verdicts(new), strict=True)

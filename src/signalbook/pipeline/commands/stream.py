@@ -256,7 +256,7 @@ class MicroBatches:
     def take(self, frame: DataFrame, number: int) -> None:
         """Land micro-batch ``number``, whose messages are the rows of ``frame``.
 
-        Spark marks it as done unless this raises.
+        Spark marks the micro-batch as done unless this method raises.
         """
         # the lock holds ``stop`` back until a batch is committed: Spark must not end in the midst of one
         with self._gate:
@@ -279,7 +279,10 @@ class MicroBatches:
             self._stopped = True
 
     def _land(self, frame: DataFrame, number: int) -> Report | None:
-        """Land a batch and return its report, or None if it was committed: Spark repeats batches after a crash."""
+        """Land a batch and return its report.
+
+        Returns None if the batch is committed already: Spark repeats batches after a crash.
+        """
         job = self._stream.job
         # A batch whose commit was interrupted is either this very batch, or that of another program in the folder.
         complete_unfinished(self._journal, self._show)
@@ -381,9 +384,11 @@ def _end(query: StreamingQuery) -> None:
 
 @contextmanager
 def _lock_stream(journal: Journal, home: Path, name: str) -> Iterator[None]:
-    """Hold the lock of the stream ``name`` while the context lasts, so that no second run of it can start.
+    """Hold the lock of the stream ``name`` while the context lasts, so that the stream cannot be started again.
 
-    If the output is in a store, runs on other machines are excluded, too. Raises ``PipelineError`` if it is locked.
+    If the output is in a store, runs on other machines are excluded, too.
+
+    Raises ``PipelineError`` if the stream is locked.
     """
     home.mkdir(parents=True, exist_ok=True)
     with ExitStack() as locks:

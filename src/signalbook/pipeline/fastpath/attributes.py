@@ -61,7 +61,10 @@ class AttributeChecks:
         self._sound: dict[str, set[Any]] = {}
 
     def find_doubtful(self, batch: EventBatch, verdicts: Verdicts) -> npt.NDArray[np.bool_]:
-        """Return which events have an attribute that may be invalid. Known violations are added to ``verdicts``."""
+        """Return a mask: True for events with an attribute that may be invalid, or JSON data of another content type.
+
+        Known violations are added to ``verdicts``.
+        """
         doubtful, invalid_values = np.zeros(len(batch), np.bool_), dict[str, tuple[Offsets, list[Any]]]()
         for name, codes, values in _encode_checked_attributes(batch):
             bad = self._find_unsound(name, values)
@@ -340,7 +343,8 @@ class EnvelopeChecks:
     def _find_distinct(self, batch: EventBatch, events: Offsets) -> tuple[tuple[str, ...], list[Any], Offsets, Offsets]:
         """Return distinct combinations of the values of the attributes and properties that matter.
 
-        The parts are: names, combinations of values, an event with each combination, the number of each event's.
+        The parts are: the names, the combinations of values, one event with each combination, and for each event the
+        number of its combination.
         """
         parts: dict[str, tuple[Offsets, list[Any]]] = {}
         for name in (*batch.attributes, *batch.extensions):
@@ -356,7 +360,7 @@ class EnvelopeChecks:
         return tuple(parts), keys, events[samples], combined
 
     def _encode_attribute(self, batch: EventBatch, name: str, events: Offsets) -> tuple[Offsets, list[Any]] | None:
-        """Return the code of each event's value of an attribute, and values by code. ``None``: it does not matter."""
+        """Return the code of each event's value of an attribute, and values by code. ``None`` if it does not matter."""
         if name == "type" or (name not in self._declared and name not in _UNDECLARED):
             return None
         texts = _select_texts(batch, name, events) if name in self._templates else None
@@ -388,7 +392,7 @@ class EnvelopeChecks:
         return np.where(fits, len(keys), codes), [*keys, _FITS]
 
     def _match_template(self, name: str, texts: pa.StringArray) -> npt.NDArray[np.bool_]:
-        """Return which texts certainly match the template called ``name``."""
+        """Return a mask: True for texts that certainly match the template called ``name``."""
         matches: npt.NDArray[np.bool_] = (
             _capture_placeholder(self._templates[name], texts).is_valid().to_numpy(zero_copy_only=False)
         )

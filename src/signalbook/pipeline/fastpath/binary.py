@@ -36,12 +36,15 @@ _structured_mode: Final = lru_cache(maxsize=256)(find_structured_mode)
 class Manner:
     """The rules by which headers of a protocol hold attributes.
 
-    ``prefix`` precedes the names of attributes; ``other`` may precede all of them instead. ``folded``: names are
-    case-insensitive, and values may be quoted and percent-encoded. ``typed``: the content type of the data may be among
-    the attributes. ``bare``: headers that are not attributes may have such names. ``strict``: a message that lacks a
-    required attribute, and has no content type of events, is not an event. ``bodied``: all messages have a body, which
-    may be empty. ``native``: values have types, which are in the keys of records and not in headers. ``guessed``: a
-    message without headers is an event in structured mode if its body looks like one.
+    ``prefix`` precedes the names of attributes; ``other`` may precede all of them instead. The flags mean:
+
+    - ``folded``: Names are case-insensitive, and values may be quoted and percent-encoded.
+    - ``typed``: The content type of the data may be among the attributes.
+    - ``bare``: Headers that are not attributes may have names like attributes.
+    - ``strict``: A message that lacks a required attribute, and has no content type of events, is not an event.
+    - ``bodied``: All messages have a body, which may be empty.
+    - ``native``: Values have types, which are in the keys of records and not in headers.
+    - ``guessed``: A message without headers is an event in structured mode if its body looks like one.
     """
 
     prefix: str
@@ -230,7 +233,7 @@ def _choose_prefix(manner: Manner, headers: Headers) -> str:
 
 
 def _may_look_like_event(records: pa.RecordBatch, values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
-    """Return which messages without headers may be events in structured mode (``options.detect_format``)."""
+    """Return a mask: True for messages without headers that may be structured events (``options.detect_format``)."""
     bare = pc.equal(pc.list_value_length(records.column("headers")).fill_null(0), 0)
     looks: npt.NDArray[np.bool_] = (
         pc.and_(bare, pc.match_substring(values, '"specversion"')).fill_null(False).to_numpy(zero_copy_only=False)
@@ -239,7 +242,7 @@ def _may_look_like_event(records: pa.RecordBatch, values: pa.BinaryArray) -> npt
 
 
 def _find_doubtful_text(records: pa.RecordBatch, values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
-    """Return which packets claim to be UTF-8 if one of the claims may be false. Otherwise return False for all."""
+    """Return a mask: True for packets that claim to be UTF-8, if one of the claims is false; else all False."""
     claims: npt.NDArray[np.bool_] = (
         pc.match_substring(records.column("key"), _INDICATED).fill_null(False).to_numpy(zero_copy_only=False)
     )

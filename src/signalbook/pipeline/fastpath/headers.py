@@ -93,9 +93,10 @@ class Headers:
         return self._values.take(pa.array(value_places, mask=value_places < 0))
 
     def read_typed(self, name: str, numbers: Sequence[int], types: bytes) -> ExtensionColumn:
-        """Return the attribute in a header. In the records ``numbers`` it is not text, but has one of ``types``.
+        """Return the attribute in the header ``name``.
 
-        Bytes become Base64 text (K-23).
+        In the records ``numbers`` the value is not text, but has the type at the same position in ``types``. Bytes
+        become Base64 text (K-23).
         """
         kinds = np.zeros(len(self.refused), np.uint8)
         kinds[numbers] = np.frombuffer(types, np.uint8)

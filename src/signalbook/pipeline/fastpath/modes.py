@@ -45,8 +45,9 @@ _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class ContentMode(Protocol):
     """A content mode.
 
-    ``all_events``: messages that lack a required attribute are events as well. ``reads_plain``: messages that lack a
-    required attribute carry no event, and their content type is in the column of ``datacontenttype``.
+    If ``all_events`` is True, messages that lack a required attribute are invalid events. If ``reads_plain`` is True,
+    messages that lack a required attribute carry no event, and their content type is in the column of
+    ``datacontenttype``.
     """
 
     all_events: ClassVar[bool]
@@ -223,7 +224,7 @@ def build_schemaless_decoder(definition: CompiledDefinition, sent: str | int | N
 
 
 def are_json(payloads: PayloadSpans) -> npt.NDArray[np.bool_]:
-    """Return which payloads certainly are JSON."""
+    """Return a mask: True for payloads that certainly are JSON."""
     _, refused = native.load_module().JsonDecoder(("raw", False, False), rescue.ALL).read(payloads.places)
     sound = np.ones(len(payloads), np.bool_)
     sound[refused] = False

@@ -190,7 +190,7 @@ def build_decoder(read: Read, whole: Reading, *, members: bool, with_rescue: boo
     """Return the decoder of payloads into the columns of ``columns.build_payload``. ``read`` is the native function.
 
     ``whole`` is the reading of a payload. With ``members``, the result has an array for each of its members, else one
-    array. With ``with_rescue``, the last array is that of ``columns.RESCUE``. The decoder raises one of
+    array. With ``with_rescue``, the last array is the column ``columns.RESCUE``. The decoder raises one of
     ``arrays.MISFITS`` for a value that does not fit its column.
     """
     schema = pa.schema([pa.field("", whole.arrow_type), *([_TEXT] if with_rescue else [])])

@@ -243,7 +243,7 @@ def build_json_program(schema: JsonSchema) -> Program:
 
 
 def _plan_payload(schema: JsonSchema, shape: Shape) -> tuple[bool, Program, Reading]:
-    """Return whether the members of payloads are columns, the program of payloads, and their reading."""
+    """Return True if members of payloads have their own columns, the program of payloads, and their reading."""
     fields = columns.build_payload(shape)
     members = isinstance(shape, Struct) and bool(shape.fields)
     program, whole = _plan_member(schema.document, schema.node, pa.struct(fields) if members else fields[0].type)

@@ -40,8 +40,8 @@ _MAX_CHOICES: Final = 64
 def build_protobuf_decoder(schema: ProtobufSchema, shape: Shape, *, in_json: bool = False) -> Decode:
     """Return the decoder of payloads, binary or with ``in_json``, to the arrays of ``columns.build_payload(shape)``.
 
-    A payload with an ``Any``, or with a message inside one of its own type, is refused. Raises ``NoPlan`` for types
-    with groups.
+    A payload with an ``Any``, or with a message inside one of its own type, is refused. Raises ``NoPlan`` for message
+    types that cannot be planned, such as types with groups, without fields, or of the package ``google.protobuf``.
     """
     if not isinstance(shape, Struct) or not shape.fields or schema.descriptor.full_name.startswith(_PACKAGE):
         raise NoPlan

@@ -98,7 +98,7 @@ class Reasons:
         return numbers, violation_lists
 
     def find_broken(self, refused: PayloadSpans) -> npt.NDArray[np.bool_]:
-        """Return which payloads certainly break a rule. Of payloads with equal keys only one is checked."""
+        """Return a mask: True for payloads that certainly break a rule. Payloads with equal keys are checked once."""
         is_broken = np.zeros(len(refused), np.bool_)
         for place, key in enumerate(self.read_keys(refused).to_pylist()):
             if key is None:

@@ -113,7 +113,7 @@ class _Resolution:
     ) -> _Members:
         """Return the function from the columns of the writer's record ``written`` to those of the reader's ``read``.
 
-        ``shape`` is that of the reader.
+        ``shape`` is the shape of the reader's record.
         """
         reader_node, writer_node = _resolve_node(read, self._reader), _resolve_node(written, self._writer)
         if not (reader_node["type"] == writer_node["type"] == "record" and _has_same_name(reader_node, writer_node)):
@@ -190,7 +190,7 @@ def _resolve_node(node: Type, schema: AvroSchema) -> JSONObject:
 
 
 def _has_same_name(reader: JSONObject, writer: JSONObject) -> bool:
-    """Return True if two named types have the same name."""
+    """Return True if two named types have the same name, whatever their namespaces are."""
     return str(reader["name"]).rpartition(".")[2] == str(writer["name"]).rpartition(".")[2]
 
 

@@ -66,7 +66,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class EventRoute(Route):
-    """The route of events. ``checks`` are those of envelopes.
+    """The route of events. ``checks`` are the checks of their envelopes.
 
     ``reasons`` finds out why payloads are refused; if it is ``None``, these events go the slow path.
     """
@@ -79,8 +79,8 @@ class EventRoute(Route):
 class PlainRoute(Route):
     """The route of messages that carry no event.
 
-    ``checks`` are those of the protocol's properties, ``None`` if the definition demands none. Without ``reasons``
-    messages with refused payloads go the slow path.
+    ``checks`` are the checks of the protocol's properties, ``None`` if the definition demands no properties. Without
+    ``reasons``, messages with refused payloads go the slow path.
     """
 
     checks: EnvelopeChecks | None
@@ -98,7 +98,7 @@ def undecoded(payloads: PayloadSpans) -> Decoded:
 
 
 def has_own_schema(batch: EventBatch, definition: CompiledDefinition, events: Offsets) -> npt.NDArray[np.bool_]:
-    """Return which events state the definition's own schema as their ``dataschema``, or state no schema (K-39)."""
+    """Return a mask: True for events whose ``dataschema`` is the definition's own schema, or is missing (K-39)."""
     array = batch.attributes["dataschema"]
     if array.null_count == len(array):
         return np.ones(len(events), np.bool_)
@@ -179,10 +179,12 @@ def is_provable(route: EventRoute) -> bool:
 class HeldEvents:
     """The events of a type, checked against each of its definitions: arrays with a row for each definition.
 
-    ``numbers`` are those of ``EnvelopeChecks.number_contexts``. ``fits``: the attributes of the event fit. ``counts``:
-    the attributes fit, and no definition for the protocol of the events accepts the event instead. ``own_schema``: the
-    event is written with the definition's schema. ``decoded``: ``counts`` is True, and the decoder of the definition
-    accepts the payload.
+    ``numbers`` are the results of ``EnvelopeChecks.number_contexts``. The other arrays are True for these events:
+
+    - ``fits``: The attributes of the event fit the definition.
+    - ``counts``: The attributes fit, and no definition for the protocol of the events accepts the event instead.
+    - ``own_schema``: The event states the definition's own schema, or no schema.
+    - ``decoded``: ``counts`` is True, and the decoder of the definition accepts the payload.
     """
 
     routes: Sequence[EventRoute]
@@ -269,7 +271,7 @@ def land_exclusive(batch: EventBatch, held: HeldEvents, left_over: npt.NDArray[n
 
 
 def _are_decoded(batch: EventBatch, route: Route, events: Offsets) -> npt.NDArray[np.bool_]:
-    """Return which payloads of events a route decodes."""
+    """Return a mask: True for events whose payload the decoder of ``route`` accepts."""
     decoded, first = np.ones(len(events), np.bool_), 0
     for part in batch.split(events):
         try:

@@ -80,9 +80,9 @@ _Routed = list[tuple[EventRoute, Offsets]]
 class FastPath:
     """The fast path of a contract for events in the content mode ``mode`` that came by ``protocol`` (empty for files).
 
-    ``target`` returns the row builder of a definition. ``judge`` asks the slow path about the message at an index of a
-    batch, and returns its rejection, or ``None`` if it has another outcome. Callers must exhaust the iterators that
-    ``take`` and ``flush`` return: results are made while they are read.
+    ``target`` returns the row builder of a definition. ``judge`` processes the message at an index of a batch on the
+    slow path, and returns its rejection, or ``None`` if the message has another outcome. Callers must exhaust the
+    iterators that ``take`` and ``flush`` return: results are made while they are read.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class FastPath:
             yield LeftOver(messages, indices)
 
     def _may_be_plain(self, batch: EventBatch) -> npt.NDArray[np.bool_]:
-        """Return which events were sent to an address that a definition without an envelope may take."""
+        """Return a mask: True for events that were sent to an address of a definition without an envelope."""
         if not self._plain_index.definitions:
             return np.zeros(len(batch), np.bool_)
         codes, addresses = batch.encode_property(self._plain_index.address_property)
@@ -242,7 +242,7 @@ class FastPath:
         return outcomes
 
     def _select_readable(self, batch: EventBatch, events: Offsets) -> Offsets:
-        """Return those of ``events`` whose data certainly is JSON, or does not have to be JSON."""
+        """Return the ``events`` whose data certainly is JSON, or does not have to be JSON."""
         must_be_json = np.ones(len(events), np.bool_) if batch.forms is None else batch.forms[events] == IN_JSON
         sound = ~must_be_json
         if must_be_json.any():

@@ -46,8 +46,8 @@ class Contract:
         """Return a contract with the definitions of ``registry``: a URL, a document, or a folder of documents.
 
         ``groups`` are xids of message groups or endpoints; empty means all. ``versions`` are xids of Versions of
-        messages and schemas to use instead of the default Versions. ``subjects`` says how subjects of the registry are
-        named; if it is not empty, subjects become definitions, too. ``policy`` may be a mapping like the section
+        messages and schemas to use instead of the default Versions. ``subjects`` is the naming strategy of subjects in
+        the registry; if it is not empty, subjects become definitions, too. ``policy`` may be a mapping like the section
         ``policy`` of a job file. Raises ``PipelineError`` if definitions cannot be read or used, or if tables cannot
         follow the policy; ``PolicyError`` for an unknown setting of the policy; ``ClientError`` if the registry does
         not return the definitions.

@@ -51,8 +51,8 @@ def land(
 ) -> Report:
     """Land the messages in rows of ``frame`` in the tables of ``output``, and return a report of the outcomes.
 
-    ``batch_id`` identifies this input: a second call with the same id changes nothing. If it is a number, it is that of
-    a micro-batch, as ``foreachBatch`` passes it, and ``stream`` must name the query. ``columns`` are as for
+    ``batch_id`` identifies this input: a second call with the same id changes nothing. A number is the number of a
+    micro-batch, as ``foreachBatch`` passes it, and then ``stream`` must name the query. ``columns`` are as for
     ``validate``, the other parameters as in a job file. Each partition of ``frame`` writes its own files. Raises
     ``PipelineError``. Nothing of the batch is committed then, unless the text says otherwise; the same call starts the
     batch again, or completes it. Raises ``TypeError`` if ``contract`` is not a ``Contract``.
@@ -105,7 +105,8 @@ def process_rows(folder: Where, batches: Iterator[pa.RecordBatch]) -> Iterator[p
 def _build_batch_id(batch_id: int | str, stream: str) -> str:
     """Return the id of a batch: a text as it is, or a number combined with ``stream``.
 
-    Raises ``PipelineError`` for a number without ``stream``, since every query has it, and for a text with ``stream``.
+    Raises ``PipelineError`` for a number without ``stream``, because all queries use the same numbers, and for a text
+    that is empty or comes with ``stream``.
     """
     if isinstance(batch_id, str):
         if not batch_id or stream:

@@ -82,7 +82,10 @@ def _assign_ids(observations: Observations) -> Iterator[tuple[str, KindSummary]]
 
 
 def _choose_id(observed: KindSummary, used_ids: set[str]) -> str:
-    """Return an id made from the kind's names, and add it to ``used_ids``. It differs from those also ignoring case."""
+    """Return an id made from the kind's names, and add it to ``used_ids``.
+
+    The id differs from all ``used_ids``, even if case is ignored.
+    """
     names = observed.names[-1:] if observed.kind == EVENT else observed.names
     text = _UNSAFE.sub("-", "-".join(filter(None, names))).strip("-.~")[:_LONGEST_ID] or "message"
     name = next(

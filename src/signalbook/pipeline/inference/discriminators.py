@@ -24,7 +24,7 @@ _MAX_NUMBER: Final = 2**63
 # A discriminator has to be seen with each of its values this often, on average.
 _MESSAGES_PER_VALUE: Final = 10
 # The share of the differences between messages that a member has to explain. Less is enough of a member whose name
-# says that it tells kinds apart.
+# suggests that it distinguishes kinds.
 _LEAST_SHARE: Final = 0.5
 _LEAST_SHARE_OF_NAMED: Final = 0.2
 # Members whose shares differ by less than this count as equal.

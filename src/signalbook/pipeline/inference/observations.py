@@ -224,7 +224,7 @@ def _build_part(message: Message, values: Mapping[str, Any], event: CloudEvent |
 
 
 def _split_parts(message: Message) -> Iterator[_Part]:
-    """Yield the parts of ``message``: one, or for a batched message one per event. Nothing if it cannot be read."""
+    """Yield the parts of ``message``: one, or for a batched message one per event. An unreadable message has none."""
     binding = find_binding(message.protocol)
     if binding is None:
         return

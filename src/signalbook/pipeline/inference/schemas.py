@@ -34,7 +34,7 @@ class Union:
     place_schema: _PlaceSchema
 
     def build_schema(self) -> JSONObject:
-        """Return a schema with ``oneOf`` the shapes, to be added to the schema of all objects.
+        """Return a schema that allows exactly one of the shapes (``oneOf``), to be added to the schema of all objects.
 
         Return an empty schema if the shapes do not really differ, or if a text was seen too rarely to be sure that
         there are no other texts.

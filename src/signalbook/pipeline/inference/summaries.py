@@ -1,6 +1,7 @@
 """Summaries, of bounded size, of the values at one place (a path) of many JSON values.
 
-Each task summarizes its part of a stream, and the driver merges the summaries. The order of merging does not matter.
+Each task summarizes its part of a stream, and the driver merges the summaries. The order of merging does not matter,
+unless a limit of size is reached.
 """
 
 from __future__ import annotations

@@ -139,10 +139,11 @@ class CheckedDefinitions(NamedTuple):
 def check(
     source: DefinitionSource, policy: Policy, entities: Entities, lookups: Lookups, before: CheckedDefinitions | None
 ) -> CheckedDefinitions:
-    """Return the verdicts on all definitions of ``source``, which records its lookups in ``entities`` in ``lookups``.
+    """Return the verdicts on all definitions of ``source``.
 
-    ``before`` is the result of an earlier check with the same policy, or None. Its verdicts are used for definitions
-    whose recorded entities have not changed.
+    ``source`` reads from ``entities``, and must record each lookup in ``lookups``. ``before`` is the result of an
+    earlier check with the same policy, or None. Its verdicts are used for definitions whose recorded entities have not
+    changed.
     """
     changed, known_verdicts = (
         (set[str](), {}) if before is None else (entities.find_changed(before.entities), before.known)

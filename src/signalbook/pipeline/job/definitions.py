@@ -31,10 +31,10 @@ class _ChangeMarker(Protocol):
 class Definitions:
     """The last valid state of the definitions of ``registry``.
 
-    It is stored in ``snapshot_file``, for use when the registry cannot be reached. ``notify`` is called once with each
-    note about doubtful definitions, when changes cannot be followed, and when they can be followed again. The
-    constructor raises the errors of ``Snapshot.load`` and ``Snapshot.check``. It raises errors of ``Client`` if the
-    registry does not respond and no state is stored.
+    The state is stored in ``snapshot_file``, for use when the registry cannot be reached. ``notify`` is called with
+    each new note about doubtful definitions, when the definitions have changed, when changes cannot be followed, and
+    when they can be followed again. The constructor raises the errors of ``Snapshot.load`` and ``Snapshot.check``. It
+    raises errors of ``Client`` if the registry does not respond and no state is stored.
     """
 
     def __init__(

@@ -203,9 +203,9 @@ def _is_resource(resource: object) -> bool:
 
 
 def _find_default(resource: JSONObject) -> tuple[str, JSONObject]:
-    """Return the id and attributes of the default Version, which is the stated or else the newest Version.
+    """Return the id and attributes of the default Version (spec "Default Version").
 
-    (spec "Default Version")
+    This is the stated Version, or else the newest one.
     """
     versions: Mapping[str, JSONObject] = resource.get("versions") or {}
     if not versions:

@@ -110,7 +110,7 @@ def stream_batch(stream: str, number: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamJob:
-    """The options of ``signalbook pipeline stream``, which runs ``job`` as a stream. Its ``batch_id`` is not used.
+    """The options of ``signalbook pipeline stream``, which runs ``job`` as a stream. ``job.batch_id`` is not used.
 
     A later stream with the same ``name`` continues where this stream ends. A batch begins every ``interval`` seconds,
     or when the previous batch is done if that takes longer. It has at most ``most`` messages; 0 means no limit. With
@@ -193,7 +193,8 @@ Stage = Literal["definitions", "spark", "processing", "prepared", "committing", 
 class Progress:
     """The progress of a run.
 
-    ``done`` and ``total`` are bytes of input while processing, then numbers of tables.
+    ``done`` and ``total`` are bytes in the stages ``processing`` and ``compacting``, and numbers of tables in the
+    stages ``committing`` and ``committed``. The other members count messages.
     """
 
     stage: Stage

@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
-# The number of new objects that still exist.
+# If more new objects than this still exist, making them old objects is worth the time.
 _MANY: Final = 100_000
 
 
@@ -23,9 +23,8 @@ def pause_collection() -> Iterator[None]:
     finally:
         if collects:
             # Most new objects stay in use. Freezing and unfreezing makes them old objects, which are not searched at
-            # the
-            # next collection. For few objects this is not worth the call of ``get_freeze_count``, which is slow if the
-            # program has frozen many objects.
+            # the next collection. For few objects this is not worth the call of ``get_freeze_count``, which is slow if
+            # the program has frozen many objects.
             if gc.get_count()[0] > _MANY and not gc.get_freeze_count():
                 gc.freeze()
                 gc.unfreeze()

@@ -74,7 +74,7 @@ class LocalRunner:
 
 
 def _run_work(work: Work, numbers: Iterable[int]) -> list[bytes]:
-    """Return the results of ``work``. Every error becomes a plain ``PipelineError``, which can be pickled."""
+    """Return the results of ``work``. Every error becomes a plain ``PipelineError``, because that can be pickled."""
     try:
         return list(work(numbers))
     except PipelineError as error:

@@ -94,9 +94,9 @@ class Snapshot:
     schemas can refer to each other. ``selected`` are the xids of the definitions that messages are matched with; other
     definitions may be their bases. ``subjects`` is the naming strategy of the definitions in the group
     ``subjects.GROUP``, empty if subjects are not used. ``origin`` identifies what was read: of a later state with the
-    same origin only changes are checked. After ``check``, ``outlines`` are the outlines of the selected definitions
-    and ``left_out`` those that cannot be used. ``doubts`` are notes for people about definitions that are left out,
-    hidden from the reader, or refer to missing entities.
+    same origin only changes are checked. After ``check``, ``outlines`` are the outlines of the selected definitions and
+    ``left_out`` the definitions that cannot be used. ``doubts`` are notes for people about definitions that are left
+    out, hidden from the reader, or refer to missing entities.
     """
 
     messages: Mapping[str, JSONObject | None]
@@ -212,7 +212,7 @@ class Snapshot:
     ) -> Snapshot:
         """Return the snapshot of documents that were read from ``registry``.
 
-        Raises ``PipelineError`` without messages.
+        Raises ``PipelineError`` if no message definition is selected.
         """
         snapshot = cls.of_documents(documents, groups, versions, cache)
         if not snapshot.selected:
@@ -399,7 +399,7 @@ class Snapshot:
         """Compile every definition and schema, and return the snapshot with the outlines of its definitions.
 
         With the outlines, workers under this policy need not check again. Definitions that do not compile are left out.
-        Raises ``PipelineError`` with names and reasons if ``policy`` says to stop for one of these definitions.
+        Raises ``PipelineError`` with names and reasons if ``policy`` demands to stop for one of these definitions.
 
         A missing schema affects only its own messages, which become dead letters (K-45).
         ``PipelineError`` is also raised if the policy is for an unknown group or definition, where it has no effect.

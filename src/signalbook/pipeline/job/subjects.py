@@ -115,7 +115,8 @@ class Subjects:
     def _list_types(self, latest: SchemaVersion) -> list[tuple[str, str]]:
         """Return link and suffix of each message type in ``latest``, as in ``_Kind``.
 
-        The first message type of the first version has no suffix.
+        The first message type of the subject's first version has no suffix. If ``latest`` lacks this type, the
+        first type of ``latest`` has none.
         """
         if latest.type != "PROTOBUF":
             return [("", "")]
@@ -166,7 +167,10 @@ class Subjects:
                     yield reference_of_number(resource, identifier), versionid
 
     def _collect_references(self, version: SchemaVersion) -> dict[str, SchemaVersion]:
-        """Return the versions that ``version`` refers to, directly or indirectly, by the name of the reference."""
+        """Return the versions that ``version`` refers to, directly or indirectly, by the name of the reference.
+
+        A version in Avro is also listed by each name that it defines.
+        """
         collected: dict[str, SchemaVersion] = {}
         waiting = [version]
         while waiting:

@@ -38,7 +38,10 @@ Mask = npt.NDArray[np.bool_]
 
 
 def match_rows(criteria: DeadLetterFilter, rows: pa.RecordBatch) -> Mask:
-    """Return which rows of ``columns.DEAD_LETTER`` meet the criteria, and are messages that have landed nowhere."""
+    """Return a mask of rows of ``columns.DEAD_LETTER``.
+
+    The mask is True for rows that meet ``criteria``, contain a message, and whose message landed for no definition.
+    """
     # bytes that are not a message cannot be replayed, and a message that landed for another definition would land twice
     mask = pc.and_(rows.column("message").is_valid(), rows.column("definition").is_null())
     if criteria.reasons:
@@ -53,7 +56,7 @@ def match_rows(criteria: DeadLetterFilter, rows: pa.RecordBatch) -> Mask:
 
 
 def _has_candidate(rows: pa.RecordBatch, definitions: tuple[str, ...]) -> Mask:
-    """Return which rows have one of the definitions among their candidates."""
+    """Return a mask: True for rows that have one of ``definitions`` among their candidates."""
     candidates = rows.column("candidates")
     hits = pc.is_in(candidates.flatten(), pa.array(definitions, pa.string())).to_numpy(zero_copy_only=False)
     owners = pc.list_parent_indices(candidates).to_numpy()
@@ -284,7 +287,10 @@ def _build_message_columns(messages: Sequence[Message | None], originals: Sequen
 
 
 def _encode_record(message: Message, cached_records: dict[tuple[str, ...], str]) -> str:
-    """Return ``to_record`` of a message. ``cached_records`` are the records of messages with only a body."""
+    """Return the result of ``to_record`` for a message.
+
+    ``cached_records`` caches the results for messages that have a body, no sections and no time of receipt.
+    """
     if message.sections or message.received_at is not None or message.body is None:
         return to_record(message)
     key = message.protocol, message.content_type, message.content_encoding, message.reference

@@ -27,7 +27,8 @@ class KeyDecoder:
     """A decoder of the keys of one definition's records to the column ``columns.DECODED_KEY``.
 
     As for payloads, the policy ``wire_prefix`` says if keys name the version of the schema that wrote them. A key
-    becomes null if it names no version, or does not conform. Its bytes are in ``_key`` in any case.
+    becomes null if it does not conform, or if it does not name a version although the policy expects one. The bytes of
+    the key are in ``_key`` in any case.
     """
 
     def __init__(self, definition: CompiledDefinition, shape: Shape, table: pa.Schema) -> None:
@@ -98,7 +99,8 @@ class KeyDecoder:
     def _decode_prefixed(self, key: bytes) -> JSON:
         """Decode a key that begins with the id of a version of the schema.
 
-        Raises ``ValueError`` if it does not, and ``PayloadError`` if the rest does not conform.
+        Raises ``ValueError`` for a key without such an id, and ``PayloadError`` if the content after the id does not
+        conform.
         """
         written, content = read_schema_id(key, self._schema.format)
         schema = self._schema_of_number(written.id).schema

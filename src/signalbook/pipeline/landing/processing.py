@@ -146,7 +146,7 @@ class Processing:
     def _find_fast_path(self, protocol: str, *, binary: bool) -> FastPath | None:
         """Return the fast path for messages that came by ``protocol``, or None if there is none.
 
-        ``binary``: events are in binary content mode.
+        ``binary`` means that events are in binary content mode.
         """
         key = protocol, binary
         if key not in self._fast_paths:
@@ -219,7 +219,7 @@ class Processing:
                     self._process_outcomes(outcome.message, outcome.original, outcome.location)
 
     def _process_outcomes(self, message: Message, original: bytes, location: MessageLocation) -> None:
-        """Process a message. It has an outcome for each event in it or, by policy, for each matching definition."""
+        """Process a message, which has an outcome for each event in it or, by policy, for each matching definition."""
         outcomes = self._contract.process(message)
         # the totals must add up: read = landed + dead letters + dropped
         self.tally.read += len(outcomes) - 1
@@ -285,9 +285,9 @@ class Processing:
             self._land_rows(target, rows[half:])
 
     def _reject_all(self, rejections: Rejections) -> None:
-        """Make messages dead letters by their verdicts: as rows, many at once, unless ``on_dead_letter`` is given.
+        """Make messages dead letters by their verdicts: many at once, as rows.
 
-        In that case, and if a message is unreadable, the messages go the slow path.
+        If ``on_dead_letter`` was given, or if one of the messages is unreadable, all of them go the slow path.
         """
         try:
             rows = None if self._keeps_letters else build_rejected_rows(rejections, self._source, self._bookkeeping)

@@ -60,7 +60,7 @@ class RescueBackfill:
         )
 
     def fill(self, rows: pa.Table, schema: pa.Schema) -> tuple[pa.Table, int, int]:
-        """Return the rows with the columns of ``schema``, how many gained a value, and how many do not conform.
+        """Return the rows with the columns of ``schema``, how many of them gained a value, and how many do not conform.
 
         ``schema`` has all columns of the rows, and those columns of ``find_gaining_columns`` that the table accepts.
         """
@@ -160,7 +160,7 @@ class RescueBackfill:
 
 
 def drop_nulls(shape: Shape, value: JSON) -> JSON:
-    """Return the part of a payload that columns of ``shape`` hold, without nulls.
+    """Return the part of a payload that columns of ``shape`` hold, without members of structs that are null.
 
     As JSON text, a null would look like a gain.
     """
@@ -186,7 +186,7 @@ def is_gain(old: Any, new: Any) -> bool:
 
 
 def overlay(old: Any, new: Any) -> Any:
-    """Return a value with missing parts taken from ``new``, at any depth."""
+    """Return ``old`` with the parts that it lacks, at any depth, taken from ``new``."""
     if isinstance(old, dict) and isinstance(new, dict):
         return old | {name: overlay(old.get(name), value) for name, value in new.items()}
     if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)) and len(old) == len(new):

@@ -65,8 +65,8 @@ class AcceptedRow:
     """An accepted message that waits to become a row. It keeps only the data that the row needs.
 
     ``data`` is the decoded payload. It is ``UNSET`` if the table can decode ``payload`` itself, because decoded JSON
-    takes several times the memory. ``shared``: the message is accepted for other definitions too. ``duplicates``: an
-    object in the payload has a name twice.
+    takes several times the memory. ``shared`` means that the message has several outcomes, for several definitions.
+    ``duplicates`` means that an object in the payload has a name twice.
     """
 
     attributes: Mapping[str, Attribute]
@@ -101,7 +101,8 @@ class RowBuilder:
     def build_row(self, accepted: Accepted, original: bytes, location: MessageLocation, *, shared: bool) -> AcceptedRow:
         """Return the parts of an accepted message that are kept until it has landed.
 
-        ``original`` is the message as it was read at ``location``. ``shared``: other definitions accept it too.
+        ``original`` is the message as it was read at ``location``. ``shared`` means that the message has several
+        outcomes.
         """
         message, event = accepted.message, accepted.event
         if message.body == original:  # keep one copy of equal bytes
@@ -266,7 +267,7 @@ class Layout:
 
     @classmethod
     def of(cls, shape: Shape | None, *, rescues: bool, key: Shape | None = None) -> Layout:
-        """Return the layout for payloads of ``shape`` and keys of the shape ``key``. None: there is no schema."""
+        """Return the layout for payloads of ``shape`` and keys of the shape ``key``; each is None without a schema."""
         held = columns.encode_constants(columns.build_landed(shape, rescue=rescues, key=key))
         width = len(columns.build_payload(shape))
         return cls(shape=shape, key=key, rescues=rescues, width=width, columns=held, built=held)
@@ -350,7 +351,7 @@ def read_key(message: Message) -> bytes | None:
 
 
 def find_address(message: Message) -> str | None:
-    """Return the address of a message: its HTTP path, topic, subject, or ``to`` in its properties. None without one."""
+    """Return the address of a message: its HTTP path, topic, subject, or ``to`` in its properties, if any."""
     properties = message.sections.get("properties")
     locations = [message.sections.get(section) for section in ("path", "topic", "topic_name", "subject")]
     locations += [properties.get("to")] if isinstance(properties, Mapping) else []

@@ -115,7 +115,7 @@ class TaskProgress:
 def process_files(folder: Where, numbers: Iterable[int], storage: Storage | None = None) -> Iterator[bytes]:
     """Run the tasks over files with these ``numbers``, whose plan is in ``folder``. Yield each manifest as JSON.
 
-    ``storage`` says how object stores are reached; ``None`` means the default settings.
+    ``storage`` has the settings of object stores; ``None`` means the default settings.
     """
     task = Task.of(folder)
     source = base.find_file_source(task.plan.source)
@@ -230,7 +230,10 @@ class Task:
 
 
 def _find_spark_task() -> TaskContext | None:
-    """Return Spark's context of the running task, or None outside of Spark's workers, which have imported PySpark."""
+    """Return Spark's context of the running task, or None outside of a task.
+
+    Spark's workers have imported PySpark already. Other processes need not import it.
+    """
     spark = sys.modules.get("pyspark")
     return None if spark is None else spark.TaskContext.get()
 
@@ -264,7 +267,8 @@ class Intake:
 
     For files, ``tasks`` has the splits of each task. Otherwise ``records`` is a DataFrame with rows of
     ``RECORD_COLUMNS``, and each partition is a task. If Spark fails at a damaged file, ``salvage`` returns a DataFrame
-    of the undamaged rows. ``origin`` distinguishes this input from others; ``storage`` says how stores are reached.
+    of the undamaged rows; None means that the input cannot be salvaged. ``origin`` distinguishes this input from
+    others; ``storage`` has the settings of stores.
     """
 
     source: str

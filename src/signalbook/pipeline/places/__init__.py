@@ -49,7 +49,7 @@ _OTHERS: Final = "give a path, such as that of a mounted bucket, or a URL of: "
 
 
 def place_of(where: Where, storage: Storage | None = None) -> Place:
-    """Return the place that ``where`` names. ``storage`` has the settings for stores.
+    """Return the place that ``where`` names. ``storage`` has the settings for stores; None means that there are none.
 
     The place need not exist, and no request is made. Raises ``PipelineError`` for text that is not a path, and for
     unsupported or incomplete URLs.

@@ -52,18 +52,19 @@ class Output(ABC):
 
     @abstractmethod
     def finish(self) -> int:
-        """Make the content visible at its place, and return its size in bytes. Raises ``OSError``."""
+        """Complete the content at its place, and return its size in bytes. Raises ``OSError``."""
 
     @abstractmethod
     def abandon(self) -> None:
-        """Discard the output."""
+        """Give up the output. On a disk the incomplete file stays, and is removed with the other staged files."""
 
 
 class Place(ABC):
     """A file or folder, or an object or prefix in a store.
 
-    All methods raise ``OSError`` with a reason in words, or ``FileNotFoundError`` if nothing exists at the place.
-    Writes are atomic: readers see either the old or the new content, never a part.
+    Methods raise ``OSError`` with a reason in words, or ``FileNotFoundError`` if nothing exists at the place. They
+    raise ``PipelineError`` for a store that cannot be used, such as one without credentials. Writes are atomic, except
+    those of ``open_output``: readers see either the old or the new content, never a part.
     """
 
     @property
@@ -108,7 +109,10 @@ class Place(ABC):
 
     @abstractmethod
     def open_output(self) -> Output:
-        """Return an output for writing large content, which appears at the place when the output is finished."""
+        """Return an output for writing large content. Nobody may read the place before the output is finished.
+
+        On a disk and in HDFS, an incomplete content may be visible until then.
+        """
 
     @abstractmethod
     def find_size(self) -> int:
@@ -170,7 +174,7 @@ class Place(ABC):
 
     @abstractmethod
     def clear(self) -> None:
-        """Delete everything below the place, as far as possible. Raises nothing."""
+        """Delete everything below the place, as far as possible. Raises no ``OSError``."""
 
 
 class Ranges(io.RawIOBase):

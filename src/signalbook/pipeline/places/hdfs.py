@@ -46,7 +46,7 @@ _RETRIES: Final = {
 _PATIENCE: Final = 300.0
 _PORTION: Final = 8 * 1024 * 1024
 _LISTED: Final = 1000
-# Errors after which hdfs-native does not retry, because it is unknown whether a change was made. The code here checks.
+# Errors after which hdfs-native does not retry, because it is unknown whether a change was made. This module retries.
 _LOST: Final = re.compile(r"disconnected|reset by peer|broken pipe|aborted|end of file|eof", re.IGNORECASE)
 _TRIES: Final = 3
 # How often, and after how many seconds each, to check whether the whole file is visible.
@@ -155,7 +155,7 @@ class HdfsPlace(Place):
         return self._read_range(reader, 0, len(reader))
 
     def open(self) -> BinaryIO:
-        """Return the opened file, of which each read is a request to the DataNodes."""
+        """Return the opened file. Each read of it is a request to the DataNodes."""
         reader = self._open_reader()
         return cast("BinaryIO", Ranges(lambda start, end: self._read_range(reader, start, end), len(reader), str(self)))
 
@@ -333,7 +333,7 @@ class HdfsPlace(Place):
         self._request(lambda client: client.delete(self._at, recursive=False))
 
     def clear(self) -> None:
-        """Remove the folder with its content. Raises nothing."""
+        """Remove the folder with its content. Raises no ``OSError``."""
         with suppress(OSError):  # the next call removes the rest
             self._request(lambda client: client.delete(self._at, recursive=True))
 

@@ -265,8 +265,8 @@ def is_without_key(settings: Mapping[str, str]) -> bool:
 def of_azure(settings: Mapping[str, str], root: str) -> dict[str, str]:
     """Return ``settings`` with the credentials for the Azure store at ``root``, as options of obstore and delta-rs.
 
-    The option ``credential_type`` is the kind of credentials. Raises ``PipelineError`` for missing or unusable
-    credentials, or without an account.
+    The option ``credential_type`` is the kind of credentials. It is missing for anonymous access, and for cases that
+    obstore handles itself. Raises ``PipelineError`` for missing or unusable credentials, or without an account.
     """
     options = dict(settings)
     if is_true(os.environ.get("AZURE_STORAGE_USE_EMULATOR", "")) or "AZURE_FABRIC_TOKEN_SERVICE_URL" in os.environ:

@@ -125,7 +125,11 @@ class Storage:
         return tuple(sorted(every, key=len, reverse=True))
 
     def find_settings(self, kind: str) -> dict[str, str]:
-        """Return the settings for stores of ``kind``: ``s3``, ``gs`` or ``az``. Raises ``PipelineError``."""
+        """Return the settings for stores of ``kind``: ``s3``, ``gs`` or ``az``.
+
+        Raises ``PipelineError`` for an endpoint without encryption that is not allowed, an unusable profile of AWS, and
+        an unusable connection string of Azure.
+        """
         existing = {name: value for name, value in self.options if name in _SETTINGS[kind] | _COMMON}
         if kind == "s3":
             profile = existing.pop("profile", "")
@@ -183,7 +187,10 @@ class Storage:
         return f"https://{bucket}.{host}" if is_true(by_name) else f"https://{host}"
 
     def build_hadoop_options(self, root: str) -> dict[str, str]:
-        """Return Hadoop's settings for the name service at ``root``; empty without the setting ``namenodes``."""
+        """Return Hadoop's settings for the name service at ``root``.
+
+        The result is empty without the setting ``namenodes``, and if ``root`` has a port and so is no name service.
+        """
         service, namenodes = root.partition("://")[2], self.get("namenodes")
         if not namenodes or ":" in service:
             return {}
@@ -204,7 +211,10 @@ class Storage:
 
 
 def _has_keys(settings: Mapping[str, str]) -> bool:
-    """Return True if the section or environment has S3 credentials other than roles of machines and containers."""
+    """Return True if S3 needs no role of the machine or container.
+
+    This is the case if the section or the environment has other credentials, or sets anonymous access.
+    """
     anonymous = settings.get("anonymous", "") or os.environ.get("AWS_SKIP_SIGNATURE", "")
     if settings.get("access_key_id") or is_true(anonymous):
         return True
@@ -218,7 +228,8 @@ def read_aws_profile(name: str, *, keys: bool = True) -> dict[str, str]:
     """Return the region and endpoint of a profile in AWS's files, and its keys if ``keys`` is set.
 
     An empty ``name`` means the profile in ``AWS_PROFILE``, or else ``default``. If ``keys`` is set, raises
-    ``PipelineError`` for a missing named profile, and for a profile whose keys are created on demand.
+    ``PipelineError`` for a missing named profile, and for a profile whose keys are created on demand. A region or
+    endpoint that the environment sets is left out.
     """
     wanted_name = name or os.environ.get("AWS_PROFILE", "")
     profile = wanted_name or "default"

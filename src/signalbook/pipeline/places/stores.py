@@ -145,7 +145,7 @@ class StorePlace(Place):
         return self._request(lambda store: store.get(self.key).bytes().to_bytes())
 
     def open(self) -> BinaryIO:
-        """Return the opened object, of which each read is one request."""
+        """Return the opened object. Each read of the returned file is one request."""
         return cast("BinaryIO", Ranges(self._read_range, self.find_size(), str(self)))
 
     def _read_range(self, start: int, end: int) -> bytes:
@@ -204,7 +204,10 @@ class StorePlace(Place):
         return self._request(get)
 
     def swap(self, content: bytes, tag: str) -> bool:
-        """Replace the object with ``If-Match``, or the store's own condition. Return False if the tag differs."""
+        """Replace the object with ``If-Match``, or the store's own condition.
+
+        Return False if the object has another tag and another content.
+        """
         seen = dict(zip(("e_tag", "version"), tag.split("\n"), strict=False))
         return self._put(content, {name: value for name, value in seen.items() if value})
 
@@ -280,7 +283,7 @@ class StorePlace(Place):
         self._delete([self.key])
 
     def clear(self) -> None:
-        """Delete all objects below this place. Objects that cannot be deleted stay; no error is raised."""
+        """Delete all objects below this place. Objects that cannot be deleted stay; no ``OSError`` is raised."""
         try:
             self._delete([f"{self.key}/{file.path}" for file in self.list_files(deep=True)])
         except OSError:  # as with folders, the next call removes the rest
@@ -322,10 +325,10 @@ class StorePlace(Place):
 
 
 def retry(ask: Callable[[], _Answer], *, conditional: bool = False) -> _Answer:
-    """Return the result of ``ask``, a request by obstore or delta-rs, which is repeated after errors that may pass.
+    """Return the result of ``ask``, which sends a request by obstore or delta-rs. Repeat it after errors that may pass.
 
     The libraries themselves retry after an incomplete response only for long contents, and after a failed connection
-    only for unconditional requests. ``conditional`` says that ``ask`` is a conditional request.
+    only for unconditional requests. ``conditional`` must be True if the request is conditional.
     """
     for pause in _PAUSES:
         try:

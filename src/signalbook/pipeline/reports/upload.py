@@ -1,8 +1,8 @@
 """Upload the report of each batch to a registry, in order, whenever the registry can be reached; and update metrics.
 
-The output folder records which reports were sent. Entries of the journal that are not recorded are still to be sent, so
-that no report is lost. If a program dies before it records a report, the report is sent again, and the registry
-recognises it by its batch.
+The output folder records which reports were sent. Entries of the journal that are not recorded are still to be sent. If
+a program dies before it records a report, the report is sent again, and the registry recognises it by its batch. Of
+more than 1,000 reports that are to be sent, only the newest are sent; the older ones are recorded as if they were.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from signalbook.values import digest
 from signalbook.xid import XidError, check_id
 
 FOLDER: Final = "reports"
-# The maximum number of reports to send at a time. A registry that is new to a pipeline gets no older reports.
+# The maximum number of reports to send at a time. Older reports are never sent, for example to a registry that is new.
 _MOST: Final = 1000
 _TIMEOUT: Final = 5.0
 _PAUSE: Final = 30.0
@@ -42,9 +42,9 @@ _MAX_NAME_CHARS: Final = 128
 class ReportUpload:
     """An upload of the reports of an output folder to the registry at ``url``, for the pipeline ``name``.
 
-    ``notify`` is called with an error once, and again only after it was resolved. After an error nothing is sent for
-    ``pause`` seconds. Of the reports that are to be sent, only the newest ``most`` are sent at a time. Raises
-    ``SignalbookError`` if ``url`` is not a URL.
+    ``notify`` is called with each error, but not again as long as the same error persists. After an error nothing is
+    sent for ``pause`` seconds. If more than ``most`` reports are to be sent, only the newest are sent, and the older
+    ones never are. Raises ``SignalbookError`` if ``url`` is not a URL, or if the record of sent reports cannot be read.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class _Sent:
     def read_names(self) -> set[str]:
         """Return the names of all sent entries; empty without a record.
 
-        Raises ``PipelineError`` if it cannot be read.
+        Raises ``PipelineError`` if the record cannot be read.
         """
         try:
             if self.place.folder is None:
@@ -182,8 +182,8 @@ def reporting(output: Where, options: ReportOptions, notify: Callable[[str], Non
 def exposition(output: Where, name: str = "") -> bytes:
     """Return the metrics of all batches of ``output`` in Prometheus' text format.
 
-    ``name`` is the name of the pipeline, by default that of the folder. Raises ``PipelineError`` if ``name`` is not an
-    id, or ``output`` is not an output folder of the pipeline.
+    ``name`` is the name of the pipeline, by default the name of the folder. Raises ``PipelineError`` if ``name`` is not
+    an id, or ``output`` is not an output folder of the pipeline.
     """
     metrics = Metrics(_choose_name(output, ReportOptions(name=name)))
     _refresh(metrics, Journal.open_existing(output), set())

@@ -148,7 +148,7 @@ def _read_input(inputs: Sequence[str], options: Mapping[str, str]) -> brokers.Br
 def _build_spooled_message(content: bytes) -> SpooledMessage:
     """Return a message in the form for the spool: the body, and the other sections as ``key``.
 
-    If ``content`` is not a valid message, all of it becomes the body.
+    If ``content`` is not a valid message, the whole ``content`` becomes the body.
     """
     now = time.time_ns() // 1000
     try:

@@ -1,8 +1,9 @@
 """Read captures in Avro object container files from any place, because Spark has no built-in reader for Avro.
 
-Columns have the same types as in Spark's Avro package, except decimals, which are bytes. A union of several types is a
-column of text, or of bytes if ``bytes`` is one of the types. Texts and bytes in such a column stay as they are, and
-other values become JSON. A value that does not fit its column is null.
+Columns have the same types as in Spark's Avro package, except decimals, which are bytes. A union of ``int`` and
+``long``, or of ``float`` and ``double``, has the wider type. Another union of several types is a column of text, or of
+bytes if ``bytes`` is one of the types. Texts and bytes in such a column stay as they are, and other values become JSON.
+A value that does not fit its column is null.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ def read_rows(
 ) -> DataFrame:
     """Return the columns ``column_names`` of all files at ``path``, and the columns that ``salvage`` adds.
 
-    ``kind`` is the format. Damage is an error, as in Spark, except in Avro. Raises ``PipelineError``.
+    ``kind`` is the format. Damage is an error, as in Spark, except in Avro and in the Parquet files of Delta tables,
+    where each damage is a row. Raises ``PipelineError``.
     """
     if kind == AVRO:
         return read_containers(session, path, column_names, storage)

@@ -85,7 +85,8 @@ class Captures:
     ) -> DataFrame:
         """Return the undamaged rows of files, read without Spark's reader, and a row for each damage.
 
-        Only Parquet and Avro support damage; in other formats it raises ``PipelineError``.
+        Rows for damage exist only for Parquet, Delta and Avro. Raises ``PipelineError`` for damage in other formats,
+        and for formats that only Spark can read.
         """
         columns = self._parse_columns(options)
         kind, column_names = columns.format.lower(), columns.names.values()

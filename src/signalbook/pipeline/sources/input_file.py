@@ -47,7 +47,7 @@ class Readable(Protocol):
     """The interface of a file of bytes that is read from an offset on."""
 
     def read(self, size: int, /) -> bytes:
-        """Return the next ``size`` bytes; fewer only at the end."""
+        """Return the next bytes, about ``size`` of them; no bytes only at the end."""
         ...
 
     def seek(self, place: int, /) -> int:

@@ -190,7 +190,10 @@ def _find_ending(name: str) -> str:
 
 
 def plan_tasks(source: FileSource, files: Sequence[tuple[str, int]], parallelism: int) -> tuple[tuple[Split, ...], ...]:
-    """Return the splits of each task: about ``parallelism`` tasks of equal size, or more if these were too large."""
+    """Return the splits of each task: about ``parallelism`` tasks of equal size.
+
+    There are more tasks if these were too large, and fewer if they were too small.
+    """
     total = sum(size for _, size in files)
     target = min(max(-(-total // max(parallelism, 1)), LEAST_TASK), LARGEST_TASK)
     splits = [split for path, size in files for split in _split_file(source, path, size, target)]

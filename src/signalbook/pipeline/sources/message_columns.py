@@ -233,7 +233,10 @@ def assume_cloudevents(records: DataFrame) -> DataFrame:
 
 
 def check_assumption(value: str) -> bool:
-    """Return True if the option ``assume`` asks for CloudEvents. Raises ``PipelineError`` for an unknown value."""
+    """Return True if ``value``, the value of the option ``ASSUME``, is ``CLOUDEVENTS``; False if it is empty.
+
+    Raises ``PipelineError`` for another value.
+    """
     if value not in ("", CLOUDEVENTS):
         raise PipelineError(f"the option {ASSUME} is {value!r}, and must be {CLOUDEVENTS!r}")
     return bool(value)

@@ -122,7 +122,10 @@ def format_bytes(values: pa.BinaryArray) -> pa.StringArray:
 
 
 def format_headers(listed: pa.ListArray, names: HeaderNames, *, readable: bool) -> pa.StringArray:
-    """Return the headers of each message as a JSON object, with values as bytes, or as text if ``readable``."""
+    """Return the headers of each message as a JSON array of pairs, each with a name and a value.
+
+    Values are bytes in the form of ``messages.to_record``, or texts if ``readable``.
+    """
     values = pc.fill_null(listed.flatten().field("value"), b"").cast(pa.binary())
     ends = pc.fill_null(pc.list_value_length(listed), 0).to_numpy().astype(np.int64).cumsum()
     batch = load_module().header_texts(

@@ -17,8 +17,8 @@ _HEAD_BYTES: Final = 4096
 class PlainJson:
     """A source of files with JSON values in lines, in one array, or as one document. Blank lines are skipped.
 
-    The first character of a file decides. ``[`` begins an array. ``{`` alone on the first line begins a document of
-    several lines. Anything else is read line by line.
+    The first line of a file that is not blank decides. If it begins with ``[``, the file is an array. If it is ``{``
+    alone, the file is a document of several lines. Any other file is read line by line.
     """
 
     name = "json"

@@ -109,7 +109,10 @@ class SpoolReceiver:
         return self._spool.end
 
     def wait_for_end(self) -> int:
-        """Wait until the broker sends no more messages, at most ``patience`` seconds, and return ``end``."""
+        """Wait until the broker sends no more messages, and return ``end``. Raises the error of ``end``.
+
+        After ``patience`` seconds, return as soon as there is a connection.
+        """
         deadline = time.monotonic() + self._patience
         while True:
             end = self.end
@@ -119,7 +122,10 @@ class SpoolReceiver:
             self._over.wait(_LOOK / 5)
 
     def stop(self) -> None:
-        """End the thread. Messages in memory are written and confirmed; a connection attempt is not waited for."""
+        """End the thread, and wait for it at most ``_JOIN_SECONDS``.
+
+        Messages that the thread has just received are written and confirmed first, if the spool has room.
+        """
         self._over.set()
         self._thread.join(_JOIN_SECONDS)
 
@@ -213,9 +219,9 @@ class SpoolingSource(RecordSource, Protocol):
         """Return the broker that ``inputs`` name. Raises ``PipelineError`` for invalid addresses and options."""
 
     def connect(self, inputs: Sequence[str], options: Mapping[str, str], spool: MessageSpool) -> ReceivingConnection:
-        """Return a connection that receives messages. Raises ``PipelineError`` if the broker refuses.
+        """Return a connection that receives messages. ``spool`` stores the session at the broker.
 
-        ``spool`` stores the session at the broker.
+        Raises ``PipelineError`` if the broker refuses, and ``BrokerUnavailable`` for errors that may pass.
         """
 
 

@@ -61,7 +61,7 @@ class SalvagingSource(RecordSource, Protocol):
     """A source that can read the undamaged part of files at which Spark fails."""
 
     def salvages(self, options: Mapping[str, str]) -> bool:
-        """Return True if the undamaged part of files can be read; otherwise damage is an error."""
+        """Return True if ``salvage`` can read the undamaged part of files at which Spark fails."""
         ...
 
     def is_beyond_spark(self, options: Mapping[str, str]) -> bool:
@@ -210,7 +210,7 @@ def _read_columns(place: Place) -> StructType:
 
 
 def convert_to_spark(columns: pa.Schema) -> StructType:
-    """Return those of ``columns`` for which Spark has types."""
+    """Return the ``columns`` for which Spark has types, as Spark's schema."""
     fields = []
     for field in columns:
         with suppress(PySparkException):

@@ -208,7 +208,10 @@ class MessageSpool:
         self._lock.release()
 
     def _encode_fitting(self, messages: Sequence[SpooledMessage], start: int) -> tuple[bytes, int]:
-        """Return the messages from index ``start`` on, as many as fit into one segment, encoded, and their number."""
+        """Return messages from index ``start`` on, encoded, and their number.
+
+        These are as many as fit into one segment and into the rest of the spool.
+        """
         framed, size = list[bytes](), 0
         for place in range(start, len(messages)):
             content = _encode_message(messages[place])

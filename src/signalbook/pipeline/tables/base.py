@@ -66,7 +66,7 @@ class Tables(Protocol):
     def build_source(self, table: TableName, catalog: str) -> str:
         """Return the name of ``table`` in Spark SQL.
 
-        ``catalog`` is Spark's name for the Iceberg catalog, empty by default.
+        ``catalog`` is Spark's name for the Iceberg catalog. Empty means that Spark uses the same name as pyiceberg.
         """
         ...
 
@@ -115,7 +115,7 @@ def select_versions(table: TableName, names: Iterable[str]) -> list[TableName]:
 
 
 def of_table(files: Sequence[DataFile], table: TableName) -> list[DataFile]:
-    """Return those of ``files`` that belong to ``table``."""
+    """Return the ``files`` that belong to ``table``."""
     return [file for file in files if file.table == table]
 
 

@@ -86,7 +86,7 @@ class DeltaTables(Tables):
 
     @property
     def concurrent(self) -> bool:
-        """True: each table has its own log."""
+        """True, because each table has its own log."""
         return True
 
     def find_versions(self, table: TableName) -> list[TableName]:

@@ -62,7 +62,8 @@ def as_text(_: str, existing: pa.Field, incoming: pa.Field) -> pa.DataType:
 def merge(existing: pa.Schema, incoming: pa.Schema, judge: Judgement) -> pa.Schema:
     """Return the columns of ``existing`` followed by the columns that only ``incoming`` has.
 
-    ``judge`` decides about columns in both with different types. Raises its errors.
+    ``judge`` decides about columns in both that differ in their type, in the case of their names, or in the member that
+    they hold. Raises the errors of ``judge``.
     """
     return pa.schema(_merge_members(existing, incoming, judge, ""))
 
@@ -158,7 +159,7 @@ class _RenamedRows:
 
 
 def _index_by_member(fields: Iterable[pa.Field]) -> dict[str, pa.Field]:
-    """Return the columns of payloads among ``fields`` by the members that they hold. Each column holds another member.
+    """Return the columns of payloads among ``fields`` by the members that they hold. No two columns hold one member.
 
     ``columns.assign_names`` and ``_rename_fields`` append underscores only if another column has the name in another
     case, or if the name is reserved. So if a table has the columns ``a`` and ``a_``, the second holds a member ``a_``.

@@ -34,7 +34,7 @@ def _open_delta(output: Where) -> Tables:
 
 
 def find_visible_files(journal: Journal, table: TableName, files: Sequence[DataFile]) -> list[DataFile]:
-    """Return those of ``files``, the journal's files of ``table``, that readers of the table see.
+    """Return the ``files`` of ``table`` in the journal that readers of the table see.
 
     Another program may have dropped the table or rewritten files. The old files of Iceberg and Delta tables remain in
     their folder then. Raises ``PipelineError`` if the table cannot be read.

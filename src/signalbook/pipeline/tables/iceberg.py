@@ -159,7 +159,7 @@ class IcebergTables(Tables):
     def build_source(self, table: TableName, catalog: str) -> str:
         """Return the name of the table in Spark SQL.
 
-        ``catalog`` is Spark's name for the catalog, by default pyiceberg's.
+        ``catalog`` is Spark's name for the catalog. Empty means that Spark uses the same name as pyiceberg.
         """
         return ".".join(map(quote_name, (catalog or self.catalog.name, *self.build_identifier(table))))
 
@@ -181,7 +181,7 @@ class IcebergTables(Tables):
     def commit_together(self) -> Iterator[None]:
         """Delay commits until the end of the context, and make them together, if the catalog is a database.
 
-        If another program changed one of the tables meanwhile, commit the tables one by one.
+        If another program has changed one of the tables in the meantime, commit the tables one by one.
         """
         catalog = self.catalog
         if not isinstance(catalog, RememberingSqlCatalog) or not catalog.gather():

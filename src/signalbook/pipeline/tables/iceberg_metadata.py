@@ -121,7 +121,7 @@ def _describe_file(metadata: TableMetadata, columns: pa.Schema, made_of: pa.Sche
 
 
 def share_schemas(metadata: TableMetadata) -> TableMetadata:
-    """Return ``metadata`` with all schemas as ``SharedSchema``, which copies of it share."""
+    """Return ``metadata`` with all schemas as ``SharedSchema``, which copies of the metadata share."""
     if all(isinstance(schema, SharedSchema) for schema in metadata.schemas):
         return metadata
     schemas = [schema if isinstance(schema, SharedSchema) else _share_schema(schema) for schema in metadata.schemas]
@@ -181,7 +181,10 @@ def parse_metadata(content: bytes, location: str) -> TableMetadata:
 
 
 def remember(content: bytes, metadata: TableMetadata, location: str) -> TableMetadata:
-    """Cache ``metadata``, which is stored as ``content`` at ``location``, for ``parse_metadata``. Return it shared."""
+    """Cache ``metadata``, which is stored as ``content`` at ``location``, for ``parse_metadata``.
+
+    Return the metadata with shared schemas.
+    """
     metadata = share_schemas(metadata)
     _known.put(_find_folder(location), (_hash_content(content), metadata))
     return metadata

@@ -59,7 +59,7 @@ class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
     def make(self) -> bool:
         """Make all commits since ``gather`` and return True.
 
-        If another program changed one of the tables meanwhile, make none and return False.
+        If another program has changed one of the tables since then, make no commit and return False.
         """
         rows, self._rows = self._rows, None
         if not rows:

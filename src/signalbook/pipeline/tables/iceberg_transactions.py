@@ -89,7 +89,7 @@ class Watched(Table):
         return TableTransaction(self)
 
     def refresh(self) -> Table:
-        """Load the table again. Raises ``Landed`` if the batch is in it."""
+        """Load the table again. Raises ``Landed`` if the table has the batch."""
         super().refresh()
         if has(self, self._batch):
             raise Landed

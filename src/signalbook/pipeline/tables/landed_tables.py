@@ -129,7 +129,7 @@ _FIRST_DAY: Final = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
 def _as_text(text: str, kind: pa.DataType) -> str:
     """Return an SQL expression that converts the expression ``text`` of type ``kind`` to text.
 
-    Structs, lists and maps become JSON, and timestamps have microseconds and ``Z``.
+    Structs, lists and maps become JSON. Timestamps with a time zone become UTC, with ``T`` and ``Z``.
     """
     if pa.types.is_struct(kind) or pa.types.is_list(kind) or pa.types.is_map(kind):
         return f"to_json({text}, {JSON_TIMES})"
@@ -227,7 +227,8 @@ class LandedTables:
     def read_small(self, table: TableName, *, max_bytes: int, max_files: int) -> Iterator[pa.RecordBatch] | None:
         """Return all rows of the definition whose first table is ``table``, read without Spark.
 
-        None if the definition has several tables, which only Spark can unite, or if the table exceeds the limits.
+        Return None if the definition has several tables, which only Spark can unite, or if the table exceeds the
+        limits.
         """
         parts = self.read_parts(table)
         if len(parts) > 1:
@@ -304,7 +305,7 @@ class LandedTables:
     def build_view(self, table: TableName, catalog: str) -> str:
         """Return the Spark SQL statement for a view of all rows of the definition whose first table is ``table``.
 
-        ``catalog`` is Spark's name for the Iceberg catalog, empty for the default.
+        ``catalog`` is Spark's name for the Iceberg catalog. Empty means that Spark uses the same name as pyiceberg.
         """
         parts = self.read_parts(table)
         all_columns = unite_columns(parts.values())
@@ -348,9 +349,9 @@ def _select_names(names: Sequence[str] | None, existing: Sequence[str], table: T
 
 
 def _group_days(days: Iterable[date | None]) -> list[Sequence[date | None]]:
-    """Return groups of consecutive ``days``, at most ``_FRAMES``, one for each frame.
+    """Return at most ``_FRAMES`` groups of consecutive ``days``, one for each frame.
 
-    Files without a day have their own.
+    If ``days`` contains None, for files without a day, None is a further group.
     """
     dated = sorted(day for day in days if day is not None)
     size = -(-len(dated) // _FRAMES) or 1
@@ -361,7 +362,7 @@ def _group_days(days: Iterable[date | None]) -> list[Sequence[date | None]]:
 def _build_day_expression(days: Sequence[date | None]) -> str:
     """Return an SQL expression for the day of a row that landed on one of ``days``.
 
-    Spark can exclude other days by it.
+    From the expression, Spark can see that the row has no other day.
     """
     if None in days:
         return DAY_OF_INSTANT
@@ -401,9 +402,9 @@ def read(session: SparkSession, output: Where, definition: str, *, columns: Sequ
     """Return all landed messages of ``definition`` (an xid) in ``output``, from all of its tables.
 
     Columns whose types differ between tables are text. A column that a table lacks is null there. ``landed_on`` is the
-    UTC day of landing: filters on it skip the files of other days. ``columns`` selects columns. Use it especially in a
-    store for which Spark has no connector, where the other columns are then not read. Raises ``PipelineError`` if the
-    definition has no table, a column is unknown or a table cannot be read.
+    UTC day of landing: filters on it skip the files of other days. ``columns`` are the names of the columns to return;
+    None means all. In a store for which Spark has no connector, all columns are read unless ``columns`` selects some.
+    Raises ``PipelineError`` if the definition has no table, a column is unknown or a table cannot be read.
     """
     landed = LandedTables.of(output)
     return landed.read_frame(session, landed.choose_tables([definition])[definition], columns)
@@ -413,7 +414,7 @@ def views(output: Where, definitions: Sequence[str] = (), catalog: str = "") -> 
     """Return for each of ``definitions`` (xids), or for all, the SQL of a view over all of its tables.
 
     Each object has ``definition``, ``view``, ``tables`` and ``sql``. ``catalog`` is Spark's name for the Iceberg
-    catalog if it differs from the name in pyiceberg. Rows have ``landed_on``, as those of ``read``. Raises
+    catalog if it differs from the name in pyiceberg. Rows have the column ``landed_on``, as in ``read``. Raises
     ``PipelineError`` if a definition has no table.
     """
     landed = LandedTables.of(output)

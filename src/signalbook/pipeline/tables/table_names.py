@@ -100,7 +100,7 @@ def find_definition(name: TableName) -> str:
 
 
 def escape(text: str) -> str:
-    """Return ``text`` as a safe name of a file or folder, not with ``.`` or ``_`` first, which Spark would ignore.
+    """Return ``text`` as a safe name of a file or folder. It does not begin with ``.`` or ``_``, which Spark ignores.
 
     ``urllib.parse.unquote`` restores ``text`` unless it was too long.
     """

@@ -1,4 +1,4 @@
-"""Registries that speak the Message Catalog drafts: the first one, and 0.1."""
+"""Use registries with a Message Catalog API, of the first draft or of draft 0.1."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Catalog(CncfApi):
         self._groups.pop(group, None)
 
     def _require_group(self, group: str) -> JSONObject:
-        """The attributes of a group that has to be there."""
+        """Return the attributes of a group. Raises ``BadResponse`` if it does not exist."""
         if group not in self._groups:
             attributes = self.group(group)
             if attributes is None:
@@ -98,7 +98,7 @@ class MessageCatalog(_Catalog):
         if not isinstance(listed, list) or not listed:
             return
         reading = documents.CatalogReader()
-        # The last version says what is common to all. They are read as the one document that they make.
+        # The last version has the attributes that all versions share. Read all versions as one document.
         shared = {name: value for name, value in listed[-1].items() if name not in _SERVER}
         document = {
             "id": group,
@@ -136,7 +136,10 @@ class MessageCatalog(_Catalog):
 def _read_first_version(
     response: httpx.Response, member: str, group: JSONObject, before: JSONObject | None, path: str
 ) -> JSONObject:
-    """Return the attributes of a version of the first draft. An id that is only its path is none of its own (A-20)."""
+    """Return the attributes of a version of the first draft.
+
+    An id that equals the path of the version is ignored: it was not set by a client (A-20).
+    """
     headers, form = response.headers, format_of(group)
     values = {name: unquote(headers.get(f"{_HEADER_PREFIX}{name}", "")) for name in ("id", "description", "authority")}
     stated = {"description": values["description"], "authority": values["authority"]}

@@ -1,4 +1,4 @@
-"""A registry that speaks a CNCF draft, as source and as target of copies, in the attributes of xRegistry."""
+"""Use a registry with an API of a CNCF draft as source or target of copies, with the attributes of xRegistry."""
 
 from __future__ import annotations
 
@@ -34,45 +34,45 @@ _SEGMENT: Final = "!$&'()*+,;=@:%"
 
 
 class CncfApi(ABC):
-    """An API of a draft. Ids are those of the API; a Version's attributes hold its document.
+    """An API of a draft. Ids are those of the API. The attributes of a Version include its document.
 
-    Raises ``ClientError``, of which ``Refused`` says that a write was.
+    Methods raise ``ClientError``. ``Refused``, one of its subclasses, means that a write was rejected.
     """
 
     kinds: ClassVar[tuple[str, str]]
-    """Plural names of the types of Groups and Resources that it has in xRegistry."""
+    """The plural names of its Group type and Resource type in xRegistry."""
     paths: ClassVar[tuple[str, str]]
-    """What it calls the collections of these in its paths."""
+    """The names of the collections of both in its paths."""
     lookup: ClassVar[str]
-    """The path where a version is looked up by its URI."""
+    """The path of the lookup of versions by URI."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
 
     @property
     def url(self) -> str:
-        """The URL of the API, for which URIs of its versions are made."""
+        """The URL of the API, which is the base of the URIs of its versions."""
         return self._requests.url
 
     def groups(self) -> Sequence[str]:
-        """Ids of all groups."""
+        """Return the ids of all groups."""
         return self._requests.ids(self.paths[0])
 
     @abstractmethod
     def group(self, group: str) -> JSONObject | None:
-        """A group's attributes, None if it is not there."""
+        """Return the attributes of a group, or None if it does not exist."""
 
     @abstractmethod
     def put_group(self, group: str, attributes: Mapping[str, JSON]) -> None:
         """Create a group."""
 
     def members(self, group: str) -> Sequence[str]:
-        """Ids of the schemas or definitions of a group; none if it is not there."""
+        """Return the ids of the schemas or definitions of a group: none if the group does not exist."""
         return self._requests.ids(self.paths[0], group, self.paths[1])
 
     @abstractmethod
     def versions(self, group: str, member: str) -> Iterator[tuple[int, JSONObject]]:
-        """Numbers and attributes of all versions, in ascending order; none if there is no such member."""
+        """Yield the numbers and attributes of all versions, in ascending order: none if ``member`` does not exist."""
 
     def holds(self, uri: str) -> bool:
         """Return True if a version with this URI exists (D-5, D-6)."""
@@ -80,7 +80,7 @@ class CncfApi(ABC):
 
     @abstractmethod
     def post(self, group: str, member: str, version: JSONObject) -> None:
-        """Add a version, with its authority and its URI as its id (D-17)."""
+        """Add a version, with its authority, and with its URI as its id (D-17)."""
 
     def delete(self, group: str, member: str, number: int) -> None:
         """Delete a version."""
@@ -97,12 +97,12 @@ class CncfApi(ABC):
             try:
                 response = self._requests.transport.send("GET", address)
             except NotFound:
-                continue  # it was deleted meanwhile (D-21)
+                continue  # it was deleted after the numbers were listed (D-21)
             yield number, response, address
 
 
 class Requests:
-    """Requests to an API at a URL; what is not there is None."""
+    """Sends requests to an API at a URL. Methods that read return None for what does not exist."""
 
     def __init__(self, url: str, *, timeout: float, headers: Mapping[str, str], token: str | None = None) -> None:
         self.transport = Transport(url, timeout=timeout, max_bytes=MAX_BYTES, attempts=4, headers=headers, token=token)
@@ -113,7 +113,7 @@ class Requests:
         self.transport.close()
 
     def json(self, *path: str) -> JSON:
-        """The JSON at a path, None if nothing is there."""
+        """Return the JSON value at a path, or None if nothing is there."""
         try:
             response = self.transport.send("GET", route(*path))
         except NotFound:
@@ -124,7 +124,7 @@ class Requests:
             raise BadResponse(f"{response.url}: this is no JSON: {error}") from None
 
     def ids(self, *path: str) -> list[str]:
-        """A list of ids, of objects or as they are; what cannot be one in xRegistry is passed over."""
+        """Return the ids in a list of ids or of objects. Entries that cannot be an id in xRegistry are left out."""
         entries = self.json(*path) or []
         if not isinstance(entries, list):
             raise BadResponse(f"{self.url}{route(*path)}: a list is expected")
@@ -132,7 +132,7 @@ class Requests:
         return [text for text in ids if isinstance(text, str) and _is_usable(text)]
 
     def numbers(self, *path: str) -> list[int]:
-        """A list of version numbers, in ascending order."""
+        """Return a list of version numbers, in ascending order."""
         numbers = self.json(*path) or []
         if not isinstance(numbers, list) or not all(isinstance(number, int) for number in numbers):
             raise BadResponse(f"{self.url}{route(*path)}: a list of numbers is expected")
@@ -155,7 +155,7 @@ class Requests:
         return b"filterattributes" in response.content
 
     def delete(self, *path: str) -> None:
-        """Delete what is at a path, if it is there."""
+        """Delete the entity at a path, if it exists."""
         try:
             self.transport.send("DELETE", route(*path))
         except NotFound:
@@ -163,7 +163,7 @@ class Requests:
 
 
 def route(*path: str) -> str:
-    """The path of these segments, which are percent-encoded where ids are."""
+    """Return the path with these segments. Characters that are not allowed in a path are percent-encoded."""
     return "".join(f"/{quote(part, safe=_SEGMENT)}" for part in path)
 
 
@@ -176,7 +176,7 @@ def _is_usable(text: str) -> bool:
 
 
 class CncfSource:
-    """Groups, Resources and Versions of a draft's registry. It says nothing of meta, and has no change feed."""
+    """The Groups, Resources and Versions of a registry of a draft. It has no meta and no change feed."""
 
     partial: Final = True
 
@@ -188,7 +188,7 @@ class CncfSource:
         return self._draft.url
 
     def bases(self) -> Mapping[str, str]:
-        """Return no bases: URIs are made for the API itself."""
+        """Return the URL of the API as the base of URIs."""
         return {self._draft.kinds[1]: self._draft.url}
 
     def model(self) -> JSONObject:
@@ -196,7 +196,7 @@ class CncfSource:
         return {"groups": {groups: {"singular": groups[:-1], "resources": {members: {"singular": members[:-1]}}}}}
 
     def modelsource(self) -> JSONObject:
-        """Return an empty model source: no registry lacks any of it."""
+        """Return an empty model source, so that the target's model never lacks a type."""
         return {}
 
     def find(self, xid: Xid, *, deep: bool) -> JSONObject | None:  # noqa: ARG002 - there is but one view
@@ -251,8 +251,11 @@ class CncfSource:
 
 
 class CncfCopy:
-    """Copies what a draft has words for from ``source`` to ``target``. As ``copying.Copy``, but that URIs tell what
-    is there: numbers of versions are the target's own."""
+    """Copies from ``source`` to ``target`` what a draft can express.
+
+    It works like ``copying.Copy``, but finds existing versions by their URIs, because the target numbers versions
+    itself.
+    """
 
     def __init__(self, source: ReadableRegistry, target: CncfApi, link: Link, report: CopyReport) -> None:
         self._source = source
@@ -264,7 +267,7 @@ class CncfCopy:
         self._kind = target.kinds[1]
 
     def everything(self) -> None:
-        """Compare everything. A Group stays at the target even if none of its members do."""
+        """Compare everything. A Group stays at the target even if all its members are deleted."""
         if not self._link.scope.reaches(self._groups) or self._groups.group_type not in self._types.groups():
             return
         for name, group in self._source.members(self._groups, deep=False):
@@ -276,7 +279,7 @@ class CncfCopy:
                 self._drop_rest(here, there, set())
 
     def changed(self, hints: Hints) -> None:
-        """Compare what ``hints`` name."""
+        """Compare the Resources in ``hints``."""
         for collection, members in hints.resources.items():
             if collection.group_type == self._groups.group_type and collection.resource_type == self._kind:
                 for name in sorted(members):
@@ -297,7 +300,7 @@ class CncfCopy:
         self._drop_rest(xid, there, seen)
 
     def _ensure(self, xid: Xid, there: Xid, group: JSONObject) -> None:
-        """A Group at the target: made if it is not there, and else left as it is."""
+        """Create a Group at the target if it does not exist. An existing Group is not changed."""
         if self._target.group(draft_id(there.id)) is not None:
             return
         try:
@@ -320,7 +323,7 @@ class CncfCopy:
 
     def _copy_resource(self, xid: Xid, there: Xid, resource: ComparedResource) -> None:
         uris: set[str] = set()
-        # The oldest first: the target counts versions as they come.
+        # The oldest first, because the target numbers versions in the order in which they arrive.
         for name, version in sorted(read_versions(self._source, xid, resource, self._types), key=_make_age_key):
             copied = self._link.copy(version, xid / "versions" / name, named=True)
             uris.add(str(copied["globaluri"]))
@@ -332,7 +335,7 @@ class CncfCopy:
             self._report.skip(xid, reason)
         elif reason := self._link.bars(version, xid):
             self._report.refuse(xid, reason)
-        # By its URI: the number at the target is the target's own.
+        # Look the version up by its URI, because the target numbers versions itself.
         elif self._target.holds(str(copied["globaluri"])):
             self._report.count(CopyOutcome.UNCHANGED, Kind.VERSION)
         else:
@@ -349,16 +352,16 @@ class CncfCopy:
                 self._drop(xid / self._kind / name, there / self._kind / name)
 
     def _drop(self, xid: Xid, there: Xid) -> None:
-        """Delete the copies of what the source does not have, and does not merely hide."""
+        """Delete the copies of a Resource that the source does not have. Keep them if the source may only hide it."""
         if self._source.hides(xid):
             self._report.skip(xid, HIDDEN)
         else:
             self._prune(there, set())
 
     def _prune(self, there: Xid, uris: set[str]) -> None:
-        """Delete versions under the source's authority that it does not have (D-9)."""
+        """Delete versions whose URI is under the source's authority and not in ``uris`` (D-9)."""
         group, member = draft_id(there.group_id), draft_id(there.resource_id)
-        # All of them first: deleting while they are listed might skip some.
+        # List all versions first: deleting while they are listed might skip some.
         for number, version in list(self._target.versions(group, member)):
             path = str(API_PATHS[self._kind](there / "versions" / str(number)))
             reference = str(version.get("globaluri") or path)

@@ -1,4 +1,4 @@
-"""A registry that speaks the Schema Registry draft 0.2."""
+"""Use registries with the API of the Schema Registry draft 0.2."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class SchemaRegistry(CncfApi):
             before = number
 
     def post(self, group: str, member: str, version: JSONObject) -> None:
-        """Post a version. Raises ``Refusal`` for a document that is kept elsewhere."""
+        """Post a version. Raises ``Refusal`` if its document is stored outside the registry."""
         if not isinstance(version.get("schemabase64"), str):
             raise Refusal("its document is kept elsewhere, which the CNCF draft cannot express")
         metadata = {"Authority": version.get("authority"), "Id": version.get("globaluri")}
         values = {"Description": version.get("description"), "Format": self._format(group, version)}
-        # URIs go as they are, texts percent-encoded (A-48).
+        # URIs are sent unchanged, other values percent-encoded (A-48).
         headers = {f"Schema-{name}": str(value) for name, value in metadata.items() if value}
         headers |= {f"Schema-{name}": quote(str(value), safe=" /:;,") for name, value in values.items() if value}
         if version.get("contenttype"):
@@ -69,14 +69,17 @@ class SchemaRegistry(CncfApi):
         self._requests.transport.send("POST", path, content=content, headers=headers)
 
     def _format(self, group: str, version: JSONObject) -> str | None:
-        """The format to send: none if the group states it for all its schemas (A-15)."""
+        """Return the format to send, or None if the group states a format for all its schemas (A-15)."""
         if group not in self._stated:
             self._stated[group] = "format" in (self.group(group) or {})
         return None if self._stated[group] else draft_format(version)
 
 
 def _read_attributes(response: httpx.Response, path: str) -> JSONObject:
-    """Return a version's attributes, its document among them. An id that is only its path is none of its own (A-20)."""
+    """Return the attributes of a version, including its document.
+
+    An id that equals the path of the version is ignored: it was not set by a client (A-20).
+    """
     headers = response.headers
     stated = Stated(
         format=unquote(headers.get("schema-format", "")),

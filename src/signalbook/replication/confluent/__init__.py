@@ -1,1 +1,1 @@
-"""Registries that speak Confluent's API, as ends of replication."""
+"""Copy between registries with Confluent's API."""

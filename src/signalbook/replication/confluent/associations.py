@@ -1,4 +1,4 @@
-"""Copies of associations, which say which subjects the keys and values of topics have."""
+"""Copy associations, which link the keys and values of topics to subjects."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from signalbook.replication.confluent.settings import ImportMode, explain_refusa
 from signalbook.replication.report import CopyOutcome, SubjectKind
 
 _Key = tuple[str, str]
-"""The id of a topic, and whether it is of its keys or values."""
+"""The id of a topic, and the type of the association: key or value."""
 
 
 class AssociationLink(msgspec.Struct, frozen=True, array_like=True):
-    """An association as both registries have it."""
+    """An association that both registries have."""
 
     resource: str
     type: str
@@ -28,7 +28,7 @@ class AssociationLink(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Associations:
-    """The associations of ``source``, to be made at ``target``. Only topics of the source are touched."""
+    """Copies the associations of ``source`` to ``target``. Only associations of the source's topics are changed."""
 
     def __init__(
         self, source: ConfluentRegistry, target: ConfluentRegistry, progress: CopyProgress, writing: ImportMode
@@ -43,7 +43,10 @@ class Associations:
         self._able = True
 
     def drop(self, before: Iterable[AssociationLink]) -> None:
-        """Look what there is at both ends, and take away what was copied ``before`` and is not there any more."""
+        """Load the associations of both sides.
+
+        Delete those that were copied ``before`` and that the source no longer has.
+        """
         self._progress.begin("comparing associations")
         here, there = self._source.associations(), self._target.associations()
         self._able = there is not None
@@ -55,13 +58,13 @@ class Associations:
             target_association = self._there.get(key)
             if target_association is None or _link(target_association) != link or link in source_links:
                 continue
-            if here is None:  # it does not say what it has
+            if here is None:  # the source cannot list associations
                 self._copied.add(link)
             else:
                 self._dissociate(target_association)
 
     def put(self) -> None:
-        """Make those of the source."""
+        """Create the associations of the source at the target."""
         if self._here and not self._able:
             self._progress.skip("", None, f"the target has no associations: {len(self._here)} are not copied")
             return
@@ -86,7 +89,7 @@ class Associations:
 
     def _associate(self, association: Association) -> None:
         try:
-            if association.frozen:  # which goes with its schema, but where ids are taken
+            if association.frozen:  # creating a frozen association needs the mode IMPORT
                 self._writing.to(association.subject, lambda: self._target.associate(association))
             else:
                 self._target.associate(association)

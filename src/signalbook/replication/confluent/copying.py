@@ -1,4 +1,4 @@
-"""Copies from one registry with Confluent's API to another: versions with their ids, soft deletions, config, modes."""
+"""Copy between registries with Confluent's API: versions with their ids, soft deletions, config and modes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from signalbook.values import JSON, dump_json
 
 
 class Copied(msgspec.Struct, frozen=True, kw_only=True):
-    """The copied entities: ``versions`` are subjects, the numbers of their versions, and their ids."""
+    """What was copied: ``versions`` has the id of each version by subject and version number."""
 
     versions: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
     associations: list[AssociationLink] = msgspec.field(default_factory=list)
@@ -46,7 +46,7 @@ class Known:
 
 
 class Spool:
-    """The schemas that are to be copied, in a file: only where they are is in memory."""
+    """The versions to copy, stored in a temporary file. Only their positions and references are in memory."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  it is closed with the round
@@ -55,11 +55,11 @@ class Spool:
         self._end = 0
 
     def close(self) -> None:
-        """Forget all."""
+        """Delete the file."""
         self._file.close()
 
     def put(self, version: SchemaVersion) -> None:
-        """Keep a version."""
+        """Store a version."""
         key, data = (version.subject, version.version), dump_json([version.id, version.body])
         self._file.write(data)
         self._places[key] = (self._end, len(data))
@@ -67,24 +67,24 @@ class Spool:
         self._end += len(data)
 
     def drop(self, key: Key) -> None:
-        """Forget a version."""
+        """Remove a version."""
         del self._places[key], self.references[key]
 
     def get(self, key: Key) -> SchemaVersion:
-        """A version; to be called when all are there."""
+        """Return a version. Call this only after ``ready``."""
         offset, length = self._places[key]
         schemaid, body = msgspec.json.decode(os.pread(self._file.fileno(), length, offset))
         return SchemaVersion(subject=key[0], version=key[1], id=schemaid, body=body)
 
     def ready(self) -> None:
-        """Report that all are ready."""
+        """Finish storing versions, so that they can be read."""
         self._file.flush()
 
 
 class ConfluentCopy:
-    """Rounds of copying from ``source`` to ``target``; what is the same already is not written again.
+    """Copies from ``source`` to ``target``, as often as needed. Equal versions are not written again.
 
-    ``state`` keeps which versions were copied: what the source does not have any more of them is deleted for good.
+    ``state`` stores which versions were copied. Copied versions that the source no longer has are deleted permanently.
     """
 
     def __init__(
@@ -124,10 +124,10 @@ class ConfluentCopy:
 
 
 class Follower:
-    """A copy that is kept up to date: looks again and again whether the source has changed.
+    """Keeps a copy up to date by checking again and again whether the source has changed.
 
-    Everything is compared then, and else so often that it takes a tenth of the time: settings are in no list, and
-    somebody else may write to the target.
+    If it has, everything is compared. Everything is also compared from time to time, at most a tenth of the time,
+    because settings are not in the fingerprint and others may write to the target.
     """
 
     def __init__(self, copy: ConfluentCopy) -> None:
@@ -136,7 +136,7 @@ class Follower:
         self._look = self._compare = 0.0
 
     def everything(self) -> None:
-        """Look once, if it is time. Raises as ``ConfluentCopy.everything``."""
+        """Check the source once, if it is time. Raises like ``ConfluentCopy.everything``."""
         began = time.monotonic()
         if began < self._look:
             return
@@ -150,13 +150,13 @@ class Follower:
 
 
 def _compute_due(began: float) -> float:
-    """Return the time at which a step that began at ``began`` is due again."""
+    """Return the time when a step that began at ``began`` and ends now is due again: it takes a tenth of the time."""
     ended = time.monotonic()
     return ended + _SHARE * (ended - began)
 
 
 class Round:
-    """A comparison of two registries and its consequences. ``before`` is what earlier rounds copied."""
+    """A comparison of two registries, and the writes that follow from it. ``before`` is what earlier rounds copied."""
 
     def __init__(self, copy: ConfluentCopy, spool: Spool, before: Copied) -> None:
         self._progress = copy.progress
@@ -175,13 +175,13 @@ class Round:
         self._associations = Associations(copy.source, copy.target, copy.progress, self._writing)
 
     def run(self) -> None:
-        """Versions first, then what is deleted of them, and settings when nothing is to be written any more."""
+        """Copy versions, then deletions, then settings, which could prevent the other writes."""
         self._list_target()
         self._old = frozenset(self._there)
         self._list_source()
         gone = self._find_gone()
         try:
-            # Nothing is deleted that has associations.
+            # Associations first: a version with associations cannot be deleted.
             self._associations.drop(self._copied.associations)
             self._delete_for_good([*gone, *self._stale])
             self._register()
@@ -194,7 +194,7 @@ class Round:
             raise
 
     def copied(self) -> Copied:
-        """Return what is equal on both sides, and what could not be removed."""
+        """Return what is equal on both sides, and copies that could not be deleted."""
         versions: dict[str, dict[str, int]] = {}
         here = ((subject, number) for subject, numbers in self._here.items() for number in numbers)
         for subject, number in sorted({*here, *self._kept}):
@@ -203,7 +203,7 @@ class Round:
                 versions.setdefault(subject, {})[str(number)] = target_version.id
         return Copied(versions=versions, associations=self._associations.copied())
 
-    # What there is
+    # Listing and comparing
 
     def _list_target(self) -> None:
         self._progress.begin("listing the target")
@@ -219,7 +219,7 @@ class Round:
                 versions[number] = replace(versions[number], deleted=True)
 
     def _list_source(self) -> None:
-        """Compare while it is read: what is the same at the target is not kept."""
+        """Compare the source's versions while reading them. Only versions that differ are stored in the spool."""
         self._progress.begin("comparing")
         doubtful: list[Key] = []
         for version in self._source.versions():
@@ -251,13 +251,13 @@ class Round:
         if target_version is None:
             self._spool.put(version)
         elif target_version.id != version.id and self._before.get(key[0], {}).get(str(key[1])) == target_version.id:
-            # It was deleted for good at the source, and its number given again.
+            # The source deleted it permanently, and used its number again.
             self._spool.put(version)
             self._stale.add(key)
         elif target_version.id != version.id:
             self._refuse_other(key, f"the target has it with the id {target_version.id} instead of {version.id}")
         elif target_version.content != version.content:
-            # Some registries print schemas anew: the target knows whether it has this one.
+            # Some registries reformat schemas. Ask the target later whether both are the same.
             self._spool.put(version)
             doubtful.append(key)
         elif target_version.deleted:
@@ -266,7 +266,10 @@ class Round:
             self._progress.count(CopyOutcome.UNCHANGED, SubjectKind.VERSION)
 
     def _hide(self, key: Key) -> None:
-        """Delete a version that the source names as deleted and does not show, if it was copied before."""
+        """Treat a version as deleted that the source reports as deleted without showing it.
+
+        If it was not copied before, it is left alone.
+        """
         subject, number = key
         self._here.setdefault(subject, {})[number] = True
         target_version = self._there.get(subject, {}).get(number)
@@ -290,7 +293,7 @@ class Round:
                 for number in versions:
                     versions[number] = number not in live.get(subject, set())
 
-    # What follows from it
+    # Writing
 
     def _register(self) -> None:
         waiting = {
@@ -302,7 +305,7 @@ class Round:
         self._writing.begin(subject for subject, _ in waiting)
         remaining = set(waiting)
         for wave in split_into_waves(waiting):
-            # The first one shows whether the target keeps ids, before there are many.
+            # Register one version first, to learn whether the target accepts ids.
             self._register_one(wave[0])
             self._target.map(self._register_one, wave[1:])
             remaining.difference_update(wave)
@@ -313,7 +316,7 @@ class Round:
             self._progress.refuse(*key, f"what it refers to never ends: {circle}")
 
     def _resolve_latest(self, key: Key) -> Key:
-        """Return a reference, to the latest version by its number."""
+        """Return ``key`` with the number of the latest version in place of ``LATEST``."""
         subject, number = key
         return (subject, max(self._here.get(subject, (0,)))) if number == LATEST else key
 
@@ -358,7 +361,7 @@ class Round:
             and target_version.id == copied
         ]
         gone: list[Key] = []
-        # A list that changes while it is read may lack what is there.
+        # A list that changes while it is read may lack existing versions, so check each of them.
         self._source.map(lambda key: (self._kept if self._source.holds(*key) else gone).append(key), missing)
         return gone
 
@@ -376,7 +379,10 @@ class Round:
             self._spool.drop(key)
 
     def _delete(self, keys: Iterable[Key], delete: Callable[[str, int], None]) -> list[Key]:
-        """Delete versions; those that are left could not be. What nobody refers to goes first."""
+        """Delete versions, newest first, until no more can be deleted. Return those that could not be deleted.
+
+        A version can be deleted only after the versions that refer to it.
+        """
         remaining = sorted(keys, key=lambda key: -self._there[key[0]][key[1]].id)
         if remaining:
             self._progress.begin("deleting", len(remaining))

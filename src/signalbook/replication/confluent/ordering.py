@@ -1,4 +1,4 @@
-"""The order in which versions are registered: what is referred to before what refers to it."""
+"""Order versions for registration: each version comes after those that it refers to."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from signalbook.confluent.naming import parse_subject
 Key = tuple[str, int]
 """A subject and the number of a version."""
 LATEST: Final = -1
-"""The number of whatever version is the latest."""
+"""The number that stands for the latest version."""
 
 
 def find_references(version: SchemaVersion) -> tuple[Key, ...]:
-    """Return the versions that a schema refers to: names without a context are of its own."""
+    """Return the versions that a schema refers to. Subjects without a context are in the context of the schema."""
     context = parse_subject(version.subject).context
     return tuple(
         (str(parse_subject(reference.subject, context)), reference.version) for reference in version.references
@@ -25,9 +25,10 @@ def find_references(version: SchemaVersion) -> tuple[Key, ...]:
 
 
 def split_into_waves(references: Mapping[Key, Sequence[Key]]) -> Iterator[list[Key]]:
-    """Versions in lists, each of which needs those before it only; what is left over is in a cycle or refers to one.
+    """Yield lists of versions. The versions of a list refer only to versions of earlier lists.
 
-    The versions of a subject follow each other, unless references want it otherwise.
+    Versions that are part of a cycle, or refer to one, are left out. The versions of a subject come in order, unless
+    references require another order.
     """
     remaining = dict(references)
     for strict in (True, False):
@@ -51,7 +52,7 @@ def split_into_waves(references: Mapping[Key, Sequence[Key]]) -> Iterator[list[K
 
 
 def find_cycle(key: Key, references: Mapping[Key, Sequence[Key]], remaining: Collection[Key]) -> list[Key]:
-    """Follow references from a remaining version to the first one that repeats, and return the circle."""
+    """Follow references from ``key`` through ``remaining`` versions, and return the path to the first that repeats."""
     path = [key]
     while True:
         following = next(reference for reference in references[path[-1]] if reference in remaining)

@@ -1,4 +1,4 @@
-"""How far a round of copying is, and what came of what, from several threads."""
+"""Count the progress and the results of a round of copying. Several threads may use it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from signalbook.replication.report import CopyOutcome, CopyReport, SubjectKind, 
 
 
 class CopyProgress:
-    """``done`` of ``total``, if that is known, of ``what`` is being done; what came of it goes into a report."""
+    """The current activity ``what``, with ``done`` of ``total`` steps (None if unknown). Results go into a report."""
 
     def __init__(self, report: CopyReport) -> None:
         self.what = ""
@@ -18,11 +18,11 @@ class CopyProgress:
         self._counting = threading.Lock()
 
     def start(self) -> None:
-        """A round begins."""
+        """Start a new round."""
         self._report.begin()
 
     def begin(self, activity: str, total: int | None = None) -> None:
-        """Go over to the next part of the work."""
+        """Start the next ``activity`` of the round."""
         self.what, self.done, self.total = activity, 0, total
 
     def advance(self) -> None:
@@ -31,16 +31,16 @@ class CopyProgress:
             self.done += 1
 
     def count(self, outcome: CopyOutcome, kind: SubjectKind) -> None:
-        """Something came to this end."""
+        """Count an ``outcome`` for an entity of ``kind``."""
         with self._counting:
             self._report.count(outcome, kind)
 
     def refuse(self, subject: str, version: int | None, reason: str) -> None:
-        """Something was not copied."""
+        """Report that something could not be copied. A ``version`` of None means the settings of the subject."""
         with self._counting:
             self._report.refuse(SubjectVersion(subject, version), reason)
 
     def skip(self, subject: str, version: int | None, reason: str) -> None:
-        """Something is not to be copied."""
+        """Report that something is deliberately not copied. A ``version`` of None means the settings of the subject."""
         with self._counting:
             self._report.skip(SubjectVersion(subject, version), reason)

@@ -1,4 +1,4 @@
-"""Config and modes: those that are copied, and the mode in which a registry takes ids."""
+"""Copy config and modes, and set the mode in which a registry accepts ids."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from signalbook.replication.report import CopyOutcome, SubjectKind
 from signalbook.values import JSONObject
 
 GLOBAL_SCOPE: Final = f":{GLOBAL_CONTEXT}:"
-"""The scope of what is set for all contexts."""
+"""The scope of settings for all contexts."""
 _NOT_PERMITTED: Final = "42205"
 _IMPORT: Final[JSONObject] = {"mode": "IMPORT"}
 _ADVICE: Final = {
@@ -24,11 +24,14 @@ _ADVICE: Final = {
     "there, or copy into a context or registry that is empty",
     "42201": "see whether what it refers to was copied",
 }
-"""What to do, by the codes of errors."""
+"""Advice for users, by error code."""
 
 
 class ImportMode:
-    """The mode in which a registry takes ids; set for what is written to, and what it was before is known."""
+    """Sets the mode IMPORT, in which a registry accepts ids, for everything that is written to.
+
+    ``before`` has the previous mode of each changed scope, so that ``end`` can restore it.
+    """
 
     def __init__(self, target: ConfluentRegistry, known: Mapping[str, object]) -> None:
         self._target = target
@@ -37,10 +40,13 @@ class ImportMode:
         self.before: dict[str, JSONObject | None] = {}
 
     def begin(self, subjects: Iterable[str]) -> None:
-        """Before anything is written: what is empty is opened as a whole, which spares requests for each subject."""
+        """Prepare for writing to ``subjects``: set the mode for whole contexts that are empty.
+
+        This saves requests for each subject.
+        """
         registry = self._target.setting("mode", "")
         for scope, mode in (("", registry), (GLOBAL_SCOPE, self._target.setting("mode", GLOBAL_SCOPE))):
-            if mode == {"mode": "READONLY_OVERRIDE"}:  # the modes of subjects are nothing against it
+            if mode == {"mode": "READONLY_OVERRIDE"}:  # it overrides the modes of subjects
                 self._set(scope, {"mode": "READONLY"}, mode)
         if not self._known and self._try("", registry):
             registry = _IMPORT
@@ -53,7 +59,7 @@ class ImportMode:
                 self._open.add(context)
 
     def to(self, scope: str, write: Callable[[], None], *, ids: bool = True) -> None:
-        """Write to a subject, with ``ids`` or what is to be taken in any mode but those for reading.
+        """Write to a ``scope``. ``ids`` is True if the write contains ids, and so needs the mode IMPORT.
 
         Raises ``Refused``.
         """
@@ -62,7 +68,7 @@ class ImportMode:
                 write()
                 return
             except Refused as error:
-                # A mode of its own holds for it.
+                # The subject has its own mode.
                 if error.code != _NOT_PERMITTED:
                     raise
         if scope not in self.before:
@@ -71,14 +77,15 @@ class ImportMode:
             config = self._target.setting("config", scope) if may_exist and ids else None
             self._set(scope, _IMPORT, before)
             if config is not None and "alias" in config:
-                # What is written to an alias goes elsewhere; settings are copied again when all is written.
+                # A write to an alias goes to another subject, so remove the alias. Settings are copied again at the
+                # end.
                 self._target.set("config", scope, None)
         try:
             write()
         except Refused as error:
             if error.code != _NOT_PERMITTED:
                 raise
-            # The mode of a subject goes with its last version.
+            # The mode of a subject is deleted with its last version.
             self._target.set("mode", scope, _IMPORT, force=bool(parse_subject(scope).name))
             write()
 
@@ -90,14 +97,14 @@ class ImportMode:
         return True
 
     def end(self) -> None:
-        """Set everything back, as far as the registry lets us."""
+        """Restore the previous modes, as far as the registry accepts that."""
         for scope, mode in self.before.items():
             with suppress(SignalbookError):
                 self._target.set("mode", scope, mode, force=True)
 
     def _set(self, scope: str, mode: JSONObject, before: JSONObject | None) -> None:
         try:
-            # What is thought to be empty is to be empty.
+            # Without force, the registry refuses the mode IMPORT if the context is not empty.
             self._target.set("mode", scope, mode, force=bool(parse_subject(scope).name))
         except Refused as error:
             if error.status in ABSENT:
@@ -109,9 +116,9 @@ class ImportMode:
 
 
 class ScopeSettings:
-    """Config and modes of the ``scopes``: first all config, which a registry that is read-only does not take.
+    """Copies config and modes of ``scopes``: all config first, because a read-only registry does not accept config.
 
-    Nothing is set at the target for ``new`` ones, which spares asking for it.
+    Scopes in ``new`` have no settings at the target yet, so these are not read.
     """
 
     def __init__(
@@ -132,7 +139,7 @@ class ScopeSettings:
         self._modes = True
 
     def run(self) -> None:
-        """Copy them; of the registry last."""
+        """Copy the settings. Those of the registry itself come last."""
         self._progress.begin("copying settings", 2 * len(self._scopes))
         self._modes = self._source.setting("mode", "") is not None
         steps = [self._copy_config, self._copy_mode]
@@ -194,7 +201,7 @@ class ScopeSettings:
         if kind == "mode":
             self._target.set(kind, scope, setting, force=True)
             return
-        # A request leaves what it does not name as it is.
+        # A request does not change settings that it does not contain, so delete them first.
         if setting is None or (there or {}).keys() - setting.keys():
             self._writing.to(scope, lambda: self._target.set(kind, scope, None), ids=False)
         if setting is not None:

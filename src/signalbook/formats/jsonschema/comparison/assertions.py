@@ -42,7 +42,7 @@ from signalbook.formats.jsonschema.comparison.terms import (
 from signalbook.formats.patternexamples import MAX_CHARS, make_example
 from signalbook.values import JSON
 
-# More steps than this are ignored, because their least common multiple may have any number of digits.
+# More values of ``multipleOf`` than this are ignored, because their common multiple may have any number of digits.
 _MAX_STEPS: Final = 8
 # The proof steps for generating a text from a pattern.
 _EXAMPLE_STEPS: Final = 200
@@ -135,7 +135,7 @@ def _check_multiple_of(_: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 
 def _find_common_multiple(steps: Iterable[Decimal]) -> Fraction | None:
-    """Return the least common multiple of ``steps``, or None if ``steps`` is empty.
+    """Return the least common multiple of the ``_MAX_STEPS`` smallest ``steps``, or None if ``steps`` is empty.
 
     A value that is a multiple of each step is also a multiple of the result.
     """

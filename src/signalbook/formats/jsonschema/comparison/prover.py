@@ -197,7 +197,7 @@ def _spell(value: JSON, number_type: type[int] | type[float]) -> JSON:
 
 
 class Prover:
-    """Answers questions and caches the answers. After ``MAX_STEPS`` steps every new answer is ``undecided``."""
+    """A prover that caches its answers. After ``steps`` steps every new answer is ``undecided``."""
 
     def __init__(self, steps: int = MAX_STEPS) -> None:
         self.steps = steps
@@ -548,7 +548,7 @@ class Prover:
 
 
 def compare(reader: JsonSchemaDocument, writer: JsonSchemaDocument, *, steps: int = MAX_STEPS) -> list[Difference]:
-    """Return up to ``MAX_FINDINGS`` reasons why ``reader`` does not accept every value that ``writer`` allows.
+    """Return up to ``MAX_FINDINGS`` reasons why ``reader`` may refuse a value that ``writer`` allows.
 
     ``steps`` limits the work; what has not been proven by then is a difference.
     """

@@ -47,7 +47,7 @@ def needs_witness(facts: Facts, term: Term, keyword: str) -> bool:
     """Return True if a difference at ``keyword`` needs a value that demonstrates it. Listed values do so already."""
     if facts.values is not None:
         return False
-    if keyword in ("additionalProperties", "unevaluatedProperties"):  # else their reasons speak of the members
+    if keyword in ("additionalProperties", "unevaluatedProperties"):  # other schemas: the difference is about a member
         return "never" in term.keywords[keyword].keywords and _is_doubtful(facts)
     return keyword in _WITNESS_KEYWORDS and _is_doubtful(facts)
 
@@ -124,7 +124,7 @@ class _ValueMaker:
     def _make_samples(self, literals: Literals, depth: int) -> list[JSON]:
         """Return a few values for which ``literals`` hold, of different types if possible."""
         if literals not in self.samples:
-            self.samples[literals] = []  # for values that contain the like of themselves
+            self.samples[literals] = []  # so that a value that contains itself has no sample
             cases = self._list_cases(self.proof.derive_facts(literals), _MAX_FORKS)
             candidates = islice((value for case in cases for value in self._make_values(case, depth)), _MAX_PART_TRIALS)
             held = (value for value in candidates if self.proof.spend(1) and _is_held(literals, value))
