@@ -84,6 +84,7 @@ PAIRS: list[tuple[JSON, JSON, str | None, str | None]] = [
     ({"type": "date"}, {"type": "datetime"}, "type_changed", "type_changed"),
     (TEXT, {"type": "string", "maxLength": 5}, "max_length_added", None),
     ({"type": "string", "maxLength": 4}, {"type": "string", "maxLength": 5}, None, "max_length_decreased"),
+    ({"type": "string", "maxLength": 0}, {"type": "binary"}, None, "max_length_added"),
     ({"type": "binary"}, {"type": "binary", "contentEncoding": "base64"}, None, None),
     ({"type": "binary"}, {"type": "binary", "contentEncoding": "base16"}, "encoding_changed", "encoding_changed"),
     ({"type": "string", "enum": ["a"]}, {"type": "string", "enum": ["b", "a"]}, None, "enum_narrowed"),

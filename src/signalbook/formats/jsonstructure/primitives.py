@@ -29,11 +29,13 @@ def find_json_type(kind: str) -> Family | None:
 
 
 def list_values(schema: JSONObject) -> list[JSON] | None:
-    """Return all values of a primitive type if they are few (listed values, booleans, null), otherwise None."""
+    """Return all values of a primitive type if they are few (listed values, booleans, null, ``""``), else None."""
     if "const" in schema:
         return [schema["const"]]
     if "enum" in schema:
         return list(schema["enum"])
+    if schema["type"] == "string" and schema.get("maxLength") == 0:
+        return [""]
     few: dict[str, list[JSON]] = {"boolean": [True, False], "null": [None]}
     return few.get(schema["type"])
 
