@@ -57,8 +57,8 @@ class Difference:
 DIFFERENCES: Final = (
     Difference(
         "The epoch of a group and of the registry changes with what is hidden in it.",
-        r'("xid":"/(?:\w+/[^/"]+)?","epoch":|name="made-from" value="|<dt>epoch</dt><dd>'
-        r'|just changed\.</span></details></dt><dd><bdi class="text">)\d+',
+        r'("xid":"/(?:\w+/[^/"]+)?","epoch":|name="made-from" value="'
+        r'|>epoch<(?:(?!<dd>)[\s\S])*<dd>(?:<bdi class="text">)?)\d+',
         r"\1N",
     ),
     Difference(
