@@ -103,6 +103,7 @@ PAIRS: list[tuple[JSON, JSON, str | None, str | None]] = [
     ({"type": ["int8", "uint8"]}, {"type": "int16"}, None, "undecided"),
     ({"type": "array", "items": INT}, {"type": "array", "items": {"type": "number"}}, None, "type_narrowed"),
     ({"type": "set", "items": INT}, {"type": "array", "items": INT}, None, "unique_items_added"),
+    ({"type": "array", "items": NOTHING}, {"type": "set", "items": NOTHING}, None, None),
     ({"type": "tuple", "properties": {"a": INT, "b": INT}, "tuple": ["a", "b"]}, {"type": "array", "items": INT}, None, "type_narrowed"),  # noqa: E501
     ({"type": "tuple", "properties": {"a": INT, "b": INT}, "tuple": ["a", "b"]}, {"type": "tuple", "properties": {"a": INT, "b": INT}, "tuple": ["b", "a"]}, "tuple_reordered", "tuple_reordered"),  # noqa: E501
     ({"type": "tuple", "properties": {"a": INT}, "tuple": ["a"]}, {"type": "tuple", "properties": {"z": {"type": "number"}}, "tuple": ["z"]}, None, "type_narrowed"),  # noqa: E501
@@ -114,6 +115,7 @@ PAIRS: list[tuple[JSON, JSON, str | None, str | None]] = [
     ({"type": "choice", "choices": {"a": INT}}, {"type": "choice", "choices": {"a": {"type": "number"}, "b": TEXT}}, None, "choice_removed"),  # noqa: E501
     ({"type": "choice", "choices": {"a": INT, "b": INT}}, {"type": "map", "values": INT}, None, "choice_added"),
     (closed(["a"], a=INT), {"type": "choice", "choices": {"a": INT, "b": INT}}, None, "required_added"),
+    (closed(a=INT, b=NOTHING), closed([["b"], []], a=INT, b=NOTHING), None, None),
 ]  # fmt: skip
 DEFINITIONS = {"L": {"type": "array", "items": {"type": "any"}}, "M": {"type": "map", "values": {"type": "any"}}}
 

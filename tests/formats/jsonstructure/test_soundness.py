@@ -157,7 +157,8 @@ class Maker:
         members_ = {name: self.value(structure, members[name], depth + 1) for name in names}
         more = schema.get("additionalProperties", True)
         if more is not False and self.dice.random() < 0.5:
-            members_[self.dice.choice(MEMBERS)] = self.value(structure, more, depth + 1)
+            for name in self.some(MEMBERS)[: 1 if depth > 2 else None] or self.dice.sample(MEMBERS, 1):
+                members_[name] = self.value(structure, more, depth + 1)
         if depth == 0 and self.dice.random() < 0.1:
             members_["$schema"] = "x"
         return members_

@@ -411,7 +411,7 @@ class _Comparison:
         else:
             inner = self.writer.make_type(old.schema["items"], old.schema, "items")
             clauses = [Clause((TypePair(inner, items, False),))]
-            has_distinct_items = old.kind == "set"
+            has_distinct_items = old.kind == "set" or self.writer.is_empty(inner)
         if new.kind == "set" and not has_distinct_items:
             message = "items may be written twice, but must differ from each other here"
             path = self.reader.find_path(new, "type")
@@ -534,7 +534,8 @@ class _Comparison:
         written = writer_members.required.sets
         names_compared = len(written) * (_count_names(written) * len(expected) + _count_names(expected))
         self._spend(names_compared // _NAMES_PER_STEP)
-        if all(_has_exactly_one(number, writer_members, reader_members) for number in range(len(written))):
+        impossible = {name for name, member in writer_members.properties.items() if self.writer.is_empty(member)}
+        if all(_has_exactly_one(at, writer_members, reader_members, impossible) for at in range(len(written))):
             return []
         before, after = (_format_json([sorted(names) for names in sets]) for sets in (written, expected))
         message = "exactly one of these sets of properties is needed here, which what is written need not have"
@@ -591,8 +592,13 @@ def _count_names(sets: list[frozenset[str]]) -> int:
     return sum(1 + len(names) for names in sets)
 
 
-def _has_exactly_one(number: int, writer_members: _ObjectMembers, reader_members: _ObjectMembers) -> bool:
-    """Return True if objects with exactly one set of the writer, set ``number``, have exactly one set of the reader."""
+def _has_exactly_one(
+    number: int, writer_members: _ObjectMembers, reader_members: _ObjectMembers, impossible: set[str]
+) -> bool:
+    """Return True if objects with exactly one set of the writer, set ``number``, have exactly one set of the reader.
+
+    No object has the members ``impossible``.
+    """
     have, expected = writer_members.required.sets[number], reader_members.required.sets
     other_sets = [names for at, names in enumerate(writer_members.required.sets) if at != number]
     if any(names <= have for names in other_sets):
@@ -601,6 +607,7 @@ def _has_exactly_one(number: int, writer_members: _ObjectMembers, reader_members
         return False
     return all(
         names <= have
+        or not names.isdisjoint(impossible)
         or (writer_members.more is None and not names <= writer_members.properties.keys())
         or any(map((names | have).issuperset, other_sets))
         for names in expected
