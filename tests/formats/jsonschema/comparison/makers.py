@@ -378,7 +378,7 @@ class Guide:
                 absent |= {
                     other for other in lead_schema["required"] if f"member {other} is" in self.goal.difference.message
                 }
-            elif keyword == "dependentRequired":
+            elif keyword == "dependentRequired" and lead_schema["dependentRequired"]:
                 needing = dice.choice([*lead_schema["dependentRequired"]])
                 names.append(needing)
                 absent |= {*lead_schema["dependentRequired"][needing][:1]}

@@ -65,6 +65,13 @@ PAIRS: list[tuple[str, JSON, JSON, str, str]] = [
     ("exclusive minimum", {"exclusiveMinimum": 1}, {"minimum": 1}, "minimum_increased", ""),
     ("exclusive maximum", {"exclusiveMaximum": 1}, {"maximum": 1}, "maximum_decreased", ""),
     ("integers from 1", {"type": "integer", "minimum": 1}, {"type": "integer", "exclusiveMinimum": 0}, "", ""),
+    (
+        "one integer",
+        {"type": "number", "minimum": 1, "maximum": 1},
+        {"type": "integer"},
+        "maximum_added minimum_added",
+        "",
+    ),
     ("integers to 9", {"type": "integer", "maximum": 9}, {"type": "integer", "exclusiveMaximum": 9.5}, "", ""),
     ("whole multiples", {"multipleOf": 2, "minimum": 0}, {"multipleOf": 2, "exclusiveMinimum": -1}, "", ""),
     ("numbers from 1", {"minimum": 1}, {"exclusiveMinimum": 0}, "minimum_increased", ""),

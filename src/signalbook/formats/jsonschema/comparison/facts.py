@@ -188,6 +188,9 @@ class Facts:
         """True if all numbers have an integral value. In draft-04 they may still not be integers,
         because 1.0 is not.
         """
+        low = self.number.low
+        if low is not None and low == self.number.high and low % 1 == 0:  # there is only this number
+            return True
         return bool(self.whole) or any(step == step.to_integral_value() for step in self.steps)
 
     @property
