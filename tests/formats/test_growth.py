@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 
 from signalbook.formats.base import find
 from signalbook.formats.compatibility import SchemaText, list_differences
+from signalbook.formats.xsd import simpletypes
 
 JSON_SCHEMA = "JsonSchema/draft-07"
 STRUCTURE = {"$schema": "https://json-structure.org/meta/core/v0/#", "$id": "https://example.com/a", "name": "R"}
@@ -167,3 +168,27 @@ def test_listed_names_are_compared_as_sets() -> None:
 
     compare_names(3)
     assert lines(lambda: compare_names(400)) < 2.5 * lines(lambda: compare_names(200))
+
+
+def test_long_listed_texts_are_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Examples for a minimum length repeat short texts only: a text of a megabyte would become 300."""
+    types = (
+        f'<xs:restriction base="xs:base64Binary"><xs:enumeration value="{"x" * 20_000}"/></xs:restriction>',
+        '<xs:restriction base="xs:string"><xs:minLength value="290"/></xs:restriction>',
+    )
+    old, new = (
+        f'<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="r"><xs:simpleType>{restriction}'
+        "</xs:simpleType></xs:element></xs:schema>"
+        for restriction in types
+    )
+    make_examples, examples = simpletypes._make_examples, list[str]()
+
+    def record_examples(*facets: Any) -> Iterator[str]:
+        for text in make_examples(*facets):
+            examples.append(text)
+            yield text
+
+    monkeypatch.setattr(simpletypes, "_make_examples", record_examples)
+    texts = [SchemaText(document=document.encode(), format="XSD/1.0") for document in (new, old)]
+    assert [difference.rule for _, difference in list_differences("backward", *texts)] == ["undecided"]
+    assert max(map(len, examples)) < 21_000

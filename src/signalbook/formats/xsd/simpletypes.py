@@ -28,7 +28,8 @@ _WIDER_TYPES: Final = ((_NAME, _NMTOKEN), (_LANGUAGE, _NMTOKEN), (_LANGUAGE, f"{
 _MAX_EXACT_INTEGERS: Final = {names.XSD_FLOAT: 2**24, names.XSD_DOUBLE: 2**53}
 # Types that differ from strings only in the treatment of white space.
 _WHITESPACE_TYPES: Final = frozenset({f"{XS}normalizedString", f"{XS}token"})
-# Example texts of many types, affixes that turn a number or date into other texts, and the maximum repetitions.
+# Example texts of many types, affixes that turn a number or date into other texts, and the maximum repetitions of a
+# text, which may have at most ``_MAX_REPEATED_CHARS`` characters afterwards.
 _EXAMPLES: Final = (
     "", "a", "A", "ab", "abcde", "a b", "a:b", "_", "a\nb", "é", "0", "1", "-1", "01", "1.0", "1.5", "1e0", "123456789",
     "INF", "true", "false", "2020-01-01", "2020-01-01Z", "2020-01-01T00:00:00", "12:00:00", "P1D", "P1M", "YWI=",
@@ -36,6 +37,7 @@ _EXAMPLES: Final = (
 )  # fmt: skip
 _EXAMPLE_AFFIXES: Final = (("", ""), ("", ".5"), ("", ".0"), ("", "e0"), ("+", ""), ("0", ""), ("", "1"), ("", "Z"))
 _MAX_REPETITIONS: Final = 300
+_MAX_REPEATED_CHARS: Final = 10_000
 # The steps for generating a text from a pattern, and the minimum lengths of the generated texts.
 _EXAMPLE_STEPS: Final = 200
 _EXAMPLE_CHARS: Final = (0, 1, 2, 4, 8, 16)
@@ -205,7 +207,8 @@ def _make_examples(old: _Facets, new: _Facets, spend: Callable[[int], None]) -> 
     yield from (text for text in examples if text is not None)
     limits = (limit for low, high in (old.lengths, new.lengths) for limit in (low, high + 1))
     for count in {int(limit) for limit in limits if limit <= _MAX_REPETITIONS}:
-        yield from ((text + space) * count for text in texts for space in ("", " "))
+        short_texts = (text for text in texts if len(text) * count <= _MAX_REPEATED_CHARS)
+        yield from ((text + space) * count for text in short_texts for space in ("", " "))
 
 
 def _find_problems(writer: Any, reader: Any, spend: Callable[[int], None], depth: int) -> list[SimpleTypeProblem]:
