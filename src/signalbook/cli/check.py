@@ -368,7 +368,7 @@ def _read_schema(source: str, format: str) -> SchemaFile:
 
 
 def _has_no_model(source: SourceDocument) -> bool:
-    """Models first: other documents may need them."""
+    """Return False if the document has a model: a sort key that puts models first, because others may need them."""
     return not (isinstance(source.document, dict) and source.document.keys() & {"modelsource", "groups"})
 
 

@@ -108,7 +108,7 @@ app: Final = CommandGroup(
 
 
 def report_options(options: ReportOptions, **overrides: str | int | None) -> ReportOptions:
-    """Return the report options of a job file, overridden by options."""
+    """Return the report options of a job file, overridden by those ``overrides`` that are not None."""
     import msgspec
 
     return msgspec.structs.replace(options, **{name: value for name, value in overrides.items() if value is not None})

@@ -146,7 +146,10 @@ def _check_files(site: Site, out: Path, earlier: dict[str, str], written: dict[s
 
 
 def _is_strange(out: Path, name: str, ours: tuple[str | None, ...]) -> bool:
-    """Return True if a foreign file is at this path: it has none of the digests in ``ours``."""
+    """Return True if something foreign is at this path. Only a file with one of the digests in ``ours`` is not foreign.
+
+    A link or a file in place of a folder above the path is foreign, too.
+    """
     path = out / name
     above = [parent for parent in path.parents if parent != out and out in parent.parents]
     if any(parent.is_symlink() or (parent.exists() and not parent.is_dir()) for parent in above):

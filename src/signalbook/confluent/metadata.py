@@ -88,7 +88,7 @@ def _check_rule(rule: Any, modes: Sequence[str]) -> None:
 
 
 def list_rule_types(ruleset: JSON) -> set[str]:
-    """Return the types of the rules in the rule set of a Version, which any API may have written."""
+    """Return the types of the rules in the rule set of a Version. Skips parts that have another form."""
     lists = ruleset.values() if isinstance(ruleset, dict) else ()
     rules = [rule for rule_list in lists if isinstance(rule_list, list) for rule in rule_list if isinstance(rule, dict)]
     return {kind for rule in rules if isinstance(kind := rule.get("type"), str)}

@@ -202,9 +202,9 @@ def _check_values(result: JSONObject, here: Setting) -> None:
 
 
 def _check_item_enum(result: JSONObject, here: Setting) -> Collection[str]:
-    """Check the ``enum`` of an array of scalars, which applies to its items. Returns the names of the aspects to keep.
+    """Check the ``enum`` of an array of scalars, which applies to its items. Returns ``("enum",)``, or () without one.
 
-    The text allows an enum for scalars only (core R80), but the endpoint model of rc4 itself has such an array.
+    The specification allows an enum for scalars only (core R80), but its endpoint model (rc4) has such an array.
     """
     item = result.get("item")
     kind = item.get("type") if isinstance(item, dict) else None

@@ -48,7 +48,7 @@ class Merge:
     _passed: set[str] = field(default_factory=set)
 
     def parts(self, pairs: Iterator[Pair]) -> Iterator[Part]:
-        """Yield the parts to write. ``pairs`` are all Versions by id."""
+        """Yield the parts to write. ``pairs`` are the Versions to compare, sorted by id."""
         admitted, following = False, list(islice(pairs, SLICE))
         # One slice is read ahead: the meta, which may name any Version as the default, goes with the last one.
         while following:

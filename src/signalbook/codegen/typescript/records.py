@@ -140,7 +140,7 @@ def _list_branches(data_type: DataType, names: Mapping[str, str]) -> Iterator[st
 
 
 def referred(data_type: DataType) -> Iterator[str]:
-    """The keys of the records that a type names by itself."""
+    """Yield the keys of the records that a type names directly, not through members of these records."""
     match data_type:
         case RecordRef():
             yield data_type.key

@@ -97,7 +97,7 @@ class _Conversion:
         return collection
 
     def _add_message(self, message: ReadMessage) -> None:
-        """Put the definition of a message into its group."""
+        """Put the definitions of a message into its group: those that ``_split_by_address`` lists."""
         body, path = message.body, message.path
         kind, group, name = self._locate_message(message)
         definition = self._reader.describe(body, path, name="title")

@@ -384,7 +384,7 @@ class View:
         )
 
     def export(self, options: ViewOptions) -> JSONObject:
-        """Render the whole registry with the options of ``export_options``."""
+        """Render the whole registry with ``options`` as changed by ``export_options``."""
         return self.render_entity(ROOT, self.export_options(options))
 
     def export_options(self, options: ViewOptions) -> ViewOptions:

@@ -216,7 +216,7 @@ def take_document_from_body(
 def take_document_from_content(
     copy: VersionCopy, document: DocumentBody, type: ResourceType, documents: Documents
 ) -> JSONObject:
-    """Store the document of a write in document form in ``copy`` (R160-R164). Returns attributes that go with it.
+    """Store the content of ``document`` in ``copy`` (R160-R164). Returns the content type and ``<RESOURCE>url``.
 
     Raises ``one_resource`` if there is both content and a ``<RESOURCE>url``.
     """

@@ -413,7 +413,7 @@ def _group_steps(steps: list[Step]) -> Iterable[list[Step]]:
 def _list_fitting(leaf: Leaf, expected: list[Step], writer_names: set[str]) -> Iterator[Step]:
     """Yield the expected steps that accept ``leaf``. Elements with its name take precedence over wildcards.
 
-    For a wildcard, yield all steps that it overlaps with, except elements that the writer's model names itself.
+    If ``leaf`` is a wildcard, yield all steps that overlap with it, except elements whose name is in ``writer_names``.
     """
     if leaf.names is None:
         exact = [step for step in expected if step[0].names is None and step[0].name == leaf.name]

@@ -243,7 +243,11 @@ def build_json_program(schema: JsonSchema) -> Program:
 
 
 def _plan_payload(schema: JsonSchema, shape: Shape) -> tuple[bool, Program, Reading]:
-    """Return True if members of payloads have their own columns, the program of payloads, and their reading."""
+    """Plan how the native module decodes payloads. Raises ``NoPlan``.
+
+    Returns True if each member of a payload has its own column, the program that the module runs, and the ``Reading``
+    of whole payloads.
+    """
     fields = columns.build_payload(shape)
     members = isinstance(shape, Struct) and bool(shape.fields)
     program, whole = _plan_member(schema.document, schema.node, pa.struct(fields) if members else fields[0].type)

@@ -157,7 +157,7 @@ class RowBuilder:
         return Finding(path=format_pointer(path), rule="column", message=shorten(text))
 
     def build_decoded(self, rows: Sequence[AcceptedRow], arrays: list[pa.Array]) -> pa.RecordBatch:
-        """Return rows whose payloads are decoded to ``arrays`` already. Raises one of ``arrays.MISFITS``."""
+        """Return ``rows`` as a batch, with ``arrays`` as the columns of their payloads. Raises one of ``MISFITS``."""
         contexts = build_text_map([row.context.items() or None for row in rows])
         return self.build_batch(
             _build_envelope([row.attributes for row in rows]), arrays, [contexts, *_build_transport(rows)]

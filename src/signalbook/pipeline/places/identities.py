@@ -96,7 +96,7 @@ class GoogleTokens:
 
 
 def _find_reason(error: Exception) -> str:
-    """Return the error code or the missing file in ``error``, or "". Other parts of its text may contain secrets."""
+    """Return ": " and the error code or missing file in ``error``, or "". The rest of its text may contain secrets."""
     code, lost = _OAUTH_CODE.search(str(error)), _LOST_FILE.search(str(error))
     return f": {code[1] or code[2]}" if code else f": {lost[0]}" if lost else ""
 

@@ -280,7 +280,7 @@ def _find_parts(frame: DataFrame, columns: MessageColumns | None) -> MessagePart
 
 
 def _check(parts: Mapping[str, tuple[str, DataType]]) -> None:
-    """Raise ``PipelineError`` for columns whose type cannot be cast to their part of a message."""
+    """Raise ``PipelineError`` unless the body is bytes or text, and the column ``attributes``, if any, is a map."""
     column, kind = parts["body"]
     if not isinstance(kind, (BinaryType, StringType)):
         raise PipelineError(
