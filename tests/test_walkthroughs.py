@@ -43,6 +43,7 @@ PAGES = {
     "access.md": (),
     "custom-model.md": ("--model", "empty", "--db", "sqlite:///teams.db"),
     "checking.md": (),
+    "coming-from.md": (),
     "confluent.md": (),
     "dead-letters.md": (),
     "inference.md": (),
@@ -123,7 +124,11 @@ def test_documented_commands_work(server: str, second: str, sink: str, tmp_path:
         assert matches(expected, actual), (command, expected, actual)
 
 
-def test_sink_of_the_page_is_the_example() -> None:
-    page = (ROOT / "docs" / "subscriptions.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert code == (ROOT / "examples" / "subscriptions" / "sink.py").read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("page_name", "example"),
+    [("coming-from.md", "dataframes/from_json.py"), ("subscriptions.md", "subscriptions/sink.py")],
+)
+def test_code_of_the_page_is_the_example(page_name: str, example: str) -> None:
+    text = (ROOT / "docs" / page_name).read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert code == (ROOT / "examples" / example).read_text(encoding="utf-8")
