@@ -18,9 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from signalbook.formats.jsonschema.guards import REFUSALS
-from signalbook.pipeline.arrays import Build
+from signalbook.pipeline.arrays import Build, Offsets
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.sources.base import Offsets
 
 # The same number is in native/src/lib.rs. A module that was built from other sources may misread plans.
 INTERFACE: Final = 15

@@ -30,7 +30,7 @@ from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.messages.definitions.schemas import SchemaUse
 from signalbook.messages.payloads.content import read_schema_id
 from signalbook.pipeline import columns, rescue
-from signalbook.pipeline.arrays import ValueForm, make_builder
+from signalbook.pipeline.arrays import Offsets, ValueForm, make_builder
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.avro import build_avro_decoder
 from signalbook.pipeline.fastpath.native import (
@@ -46,7 +46,6 @@ from signalbook.pipeline.fastpath.native import (
     check_json_name,
 )
 from signalbook.pipeline.fastpath.protobuf import build_protobuf_decoder
-from signalbook.pipeline.sources.base import Offsets
 
 _Planned = AvroSchema | JsonSchema | ProtobufSchema
 # Decoders by schema, and then by whether columns are typed and whether payloads are JSON. None: there is no decoder.

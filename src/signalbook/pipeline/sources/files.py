@@ -16,6 +16,7 @@ import pyarrow as pa
 from signalbook.messages import Message
 from signalbook.messages.bindings.http import request
 from signalbook.messages.cloudevents import JSON_FORMAT
+from signalbook.pipeline.arrays import Offsets
 from signalbook.pipeline.fastpath.native import load_module
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.sources.base import (
@@ -25,7 +26,6 @@ from signalbook.pipeline.sources.base import (
     RECORD_TYPES,
     DamagedFile,
     MessageBatch,
-    Offsets,
     Split,
     UnreadableMessage,
     build_single_batch,
