@@ -29,7 +29,7 @@ from signalbook.pipeline.arrays import (
 )
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import properties
-from signalbook.pipeline.fastpath.native import PayloadSpans
+from signalbook.pipeline.native import PayloadSpans
 from signalbook.pipeline.sources.base import NOWHERE, MessageBatch, build_transport_arrays
 
 Kinds = npt.NDArray[np.uint8]

@@ -31,7 +31,6 @@ from signalbook.pipeline.fastpath.modes import (
     find_bytes_decoder,
     find_json_decoder,
 )
-from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.fastpath.plain import PlainPath
 from signalbook.pipeline.fastpath.properties import is_known
 from signalbook.pipeline.fastpath.reasons import (
@@ -57,6 +56,7 @@ from signalbook.pipeline.fastpath.routes import (
 )
 from signalbook.pipeline.fastpath.verdicts import NO_VERDICT, Rejections, RejectionVerdict, Verdicts
 from signalbook.pipeline.landing.rows import RowBuilder
+from signalbook.pipeline.native import PayloadSpans
 from signalbook.pipeline.sources.base import MessageBatch
 
 _MAX_BATCH_BYTES: Final = 128 * 1024 * 1024

@@ -17,7 +17,7 @@ from signalbook.messages.payloads.content import KEY_SCHEMA_HEADER, read_schema_
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS, ValueForm, make_builder
 from signalbook.pipeline.fastpath import payloads
-from signalbook.pipeline.fastpath.native import Decoded, PayloadSpans
+from signalbook.pipeline.native import Decoded, PayloadSpans
 from signalbook.values import JSON
 
 _INPUTS: Final = ("_key", "_headers", "_raw_headers")

@@ -38,8 +38,8 @@ from signalbook.pipeline.arrays import (
 )
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import payloads
-from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
 from signalbook.pipeline.landing.keys import KeyDecoder
+from signalbook.pipeline.native import Decode, PayloadSpans
 from signalbook.pipeline.sources.base import MessageLocation
 from signalbook.pipeline.tables.evolution import has_stated_members, rename_batch, restore_first_names
 from signalbook.pipeline.tables.table_names import build_table_name

@@ -17,8 +17,8 @@ from signalbook.messages import Message
 from signalbook.messages.bindings.http import request
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline.arrays import Offsets
-from signalbook.pipeline.fastpath.native import load_module
 from signalbook.pipeline.limits import MAX_MESSAGE
+from signalbook.pipeline.native import load_module
 from signalbook.pipeline.sources.base import (
     ALONE,
     BLANK,
