@@ -24,7 +24,7 @@ from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
-from signalbook.pipeline.tables.table_names import TableName
+from signalbook.pipeline.table_names import TableName
 from signalbook.values import JSONObject
 
 ROOT: Final = Path(__file__).parents[3]

@@ -26,7 +26,7 @@ from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import Split, separate_too_long
 from signalbook.pipeline.sources.files import JSONL
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
-from signalbook.pipeline.tables.table_names import TableName
+from signalbook.pipeline.table_names import TableName
 
 Take = Callable[..., tuple[int, list[str], list[dict[str, Any]]]]
 

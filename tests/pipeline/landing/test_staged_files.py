@@ -12,7 +12,7 @@ import pytest
 
 from signalbook.pipeline.landing import staged_files
 from signalbook.pipeline.landing.staged_files import StagedFiles
-from signalbook.pipeline.tables.table_names import TableName
+from signalbook.pipeline.table_names import TableName
 
 A, B, C = (TableName("g", name) for name in "abc")
 

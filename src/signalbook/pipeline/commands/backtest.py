@@ -41,9 +41,9 @@ from signalbook.pipeline.landing.tasks import task_failures
 from signalbook.pipeline.places import Place
 from signalbook.pipeline.reports.report import decode
 from signalbook.pipeline.sources.base import UnreadableMessage
+from signalbook.pipeline.table_names import DEAD_LETTERS, build_table_name, find_table_folder
 from signalbook.pipeline.tables.evolution import rename_columns, rename_rows
 from signalbook.pipeline.tables.formats import find_visible_files
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, build_table_name, find_table_folder
 from signalbook.values import JSON, Finding, JSONError, parse_json
 
 _BUCKETS: Final = 1 << 20

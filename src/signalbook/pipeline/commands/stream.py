@@ -42,7 +42,7 @@ from signalbook.pipeline.sources import base, spool
 from signalbook.pipeline.sources.base import RecordSource
 from signalbook.pipeline.sources.receiver import SpoolingSource
 from signalbook.pipeline.spark import SLOW
-from signalbook.pipeline.tables.table_names import escape
+from signalbook.pipeline.table_names import escape
 from signalbook.values import fingerprint
 
 _CHECKPOINT: Final = "checkpoint"

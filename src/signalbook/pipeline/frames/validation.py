@@ -28,8 +28,8 @@ from signalbook.pipeline.landing.rows import Bookkeeping, RowBuilder, find_layou
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.sources.base import read_record_batches, separate_too_long
 from signalbook.pipeline.sources.message_columns import MessageColumns, select_messages
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName, build_table_name
 from signalbook.pipeline.tables.evolution import select_readable
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName, build_table_name
 
 _LANDED: Final = "landed"
 _DEAD_LETTER: Final = "dead_letter"

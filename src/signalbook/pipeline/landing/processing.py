@@ -49,7 +49,7 @@ from signalbook.pipeline.sources.base import (
     release_memory,
 )
 from signalbook.pipeline.sources.plain import PlainJson
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
 from signalbook.values import Finding
 
 # Input bytes whose messages may wait before all are turned into rows: columns of a few values each are slow to make.

@@ -41,8 +41,8 @@ from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.landing.keys import KeyDecoder
 from signalbook.pipeline.native import Decode, PayloadSpans
 from signalbook.pipeline.sources.base import MessageLocation
+from signalbook.pipeline.table_names import build_table_name
 from signalbook.pipeline.tables.evolution import has_stated_members, rename_batch, restore_first_names
-from signalbook.pipeline.tables.table_names import build_table_name
 from signalbook.values import JSON, Finding, JSONError, format_timestamp, parse_json
 
 _TIME: Final = ATTRIBUTES.index("time")

@@ -45,7 +45,7 @@ from signalbook.pipeline.places import Place, Storage, Where, place_of
 from signalbook.pipeline.reports.report import Tally, decode
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch, Source, Split, separate_too_long
-from signalbook.pipeline.tables.table_names import escape
+from signalbook.pipeline.table_names import escape
 
 if TYPE_CHECKING:
     from pyspark import TaskContext
