@@ -41,7 +41,7 @@ from signalbook.pipeline.job.subjects import Subjects
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.landing.staged_files import StagedFiles
-from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.report import Tally
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch, Source
 from signalbook.pipeline.sources.kafka import SOURCE

@@ -36,7 +36,7 @@ from signalbook.pipeline.landing.rows import find_layout
 from signalbook.pipeline.landing.staged_files import open_file, open_rows
 from signalbook.pipeline.landing.tasks import settle_columns
 from signalbook.pipeline.places import Place, Where
-from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.report import Tally
 from signalbook.pipeline.table_names import DEAD_LETTERS, TableName, find_definition, find_table_folder
 from signalbook.pipeline.tables.evolution import Incompatible, align_rows, merge, promote, rename_columns, rename_rows
 from signalbook.pipeline.tables.formats import find_visible_files, open_tables

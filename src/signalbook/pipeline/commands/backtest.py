@@ -39,7 +39,7 @@ from signalbook.pipeline.landing.rows import build_payload_reader, read_attribut
 from signalbook.pipeline.landing.staged_files import read_rows
 from signalbook.pipeline.landing.tasks import task_failures
 from signalbook.pipeline.places import Place
-from signalbook.pipeline.reports.report import decode
+from signalbook.pipeline.report import decode
 from signalbook.pipeline.sources.base import UnreadableMessage
 from signalbook.pipeline.table_names import DEAD_LETTERS, build_table_name, find_table_folder
 from signalbook.pipeline.tables.evolution import rename_columns, rename_rows

@@ -46,7 +46,7 @@ from signalbook.pipeline.landing.tasks import (
     encode_manifest,
 )
 from signalbook.pipeline.places import Place, Where, place_of
-from signalbook.pipeline.reports.report import Report, Tally
+from signalbook.pipeline.report import Report, Tally
 from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.table_names import DEAD_LETTERS, find_table_folder
 from signalbook.pipeline.tables.formats import find_visible_files

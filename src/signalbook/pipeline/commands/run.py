@@ -30,7 +30,7 @@ from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.tasks import BatchAttempt, Intake
 from signalbook.pipeline.places import Place
-from signalbook.pipeline.reports.report import Report
+from signalbook.pipeline.report import Report
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import FileSource, RecordSource
 from signalbook.pipeline.sources.inputs import find_files, plan_tasks

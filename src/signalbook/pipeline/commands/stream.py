@@ -37,7 +37,7 @@ from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.tasks import Intake, explain_failure, settle_columns
 from signalbook.pipeline.locks import Lock, lock_of
 from signalbook.pipeline.places import Place, place_of
-from signalbook.pipeline.reports.report import Report
+from signalbook.pipeline.report import Report
 from signalbook.pipeline.sources import base, spool
 from signalbook.pipeline.sources.base import RecordSource
 from signalbook.pipeline.sources.receiver import SpoolingSource

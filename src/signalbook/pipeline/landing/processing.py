@@ -37,7 +37,7 @@ from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict
 from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows, build_rejected_rows
 from signalbook.pipeline.landing.pending_payloads import PendingPayloads
 from signalbook.pipeline.landing.rows import AcceptedRow, Bookkeeping, RowBuilder
-from signalbook.pipeline.reports.report import Span, Tally, find_charged
+from signalbook.pipeline.report import Span, Tally, find_charged
 from signalbook.pipeline.sources.base import (
     ALONE,
     LIGHTEST,

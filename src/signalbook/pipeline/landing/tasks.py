@@ -42,7 +42,7 @@ from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.landing.staged_files import StagedFiles
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Storage, Where, place_of
-from signalbook.pipeline.reports.report import Tally, decode
+from signalbook.pipeline.report import Tally, decode
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch, Source, Split, separate_too_long
 from signalbook.pipeline.table_names import escape
