@@ -26,7 +26,7 @@ from signalbook.formats.base import JsonValues, format_pointer, shorten
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import Accepted, CompiledDefinition, Message, format_attribute
 from signalbook.messages.cloudevents import CORE, SPECVERSION, Attribute
-from signalbook.messages.message import DUPLICATE
+from signalbook.messages.message import DUPLICATE, find_address
 from signalbook.pipeline import arrays, columns, exact, rescue
 from signalbook.pipeline.arrays import (
     MISFITS,
@@ -348,14 +348,6 @@ def read_key(message: Message) -> bytes | None:
     """Return the key of a Kafka record, or None for a record without a key and for messages of other protocols."""
     key: bytes | None = message.sections.get("key") if message.protocol == arrays.KAFKA else None
     return key
-
-
-def find_address(message: Message) -> str | None:
-    """Return the address of a message: its HTTP path, topic, subject, or ``to`` in its properties, if any."""
-    properties = message.sections.get("properties")
-    locations = [message.sections.get(section) for section in ("path", "topic", "topic_name", "subject")]
-    locations += [properties.get("to")] if isinstance(properties, Mapping) else []
-    return next((location for location in locations if isinstance(location, str)), None)
 
 
 def build_violation_row(finding: Finding) -> dict[str, str]:
