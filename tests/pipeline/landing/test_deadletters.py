@@ -27,8 +27,8 @@ from signalbook.pipeline.landing.deadletters import (
 )
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
-from signalbook.pipeline.landing.staged_files import StagedFiles
 from signalbook.pipeline.sources.base import MessageBatch
+from signalbook.pipeline.tables.staged_files import StagedFiles
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 EVENT = "application/cloudevents+json"

@@ -36,7 +36,6 @@ from signalbook.pipeline.landing.deadletters import (
     read_message_batches,
 )
 from signalbook.pipeline.landing.rows import build_payload_reader, read_attributes, read_opaque
-from signalbook.pipeline.landing.staged_files import read_rows
 from signalbook.pipeline.landing.tasks import task_failures
 from signalbook.pipeline.places import Place
 from signalbook.pipeline.report import decode
@@ -44,6 +43,7 @@ from signalbook.pipeline.sources.base import UnreadableMessage
 from signalbook.pipeline.table_names import DEAD_LETTERS, build_table_name, find_table_folder
 from signalbook.pipeline.tables.evolution import rename_columns, rename_rows
 from signalbook.pipeline.tables.formats import find_visible_files
+from signalbook.pipeline.tables.staged_files import read_rows
 from signalbook.values import JSON, Finding, JSONError, parse_json
 
 _BUCKETS: Final = 1 << 20

@@ -22,10 +22,10 @@ from signalbook.pipeline.arrays import Offsets
 from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict
 from signalbook.pipeline.job.jobs import DeadLetterFilter
 from signalbook.pipeline.landing.rows import Bookkeeping, build_violation_row
-from signalbook.pipeline.landing.staged_files import read_rows
 from signalbook.pipeline.places import Where
 from signalbook.pipeline.sources.base import LIGHTEST, NOWHERE, MessageBatch, MessageLocation, Source, UnreadableMessage
 from signalbook.pipeline.sources.message_records import Recording
+from signalbook.pipeline.tables.staged_files import read_rows
 from signalbook.values import Finding
 
 Mask = npt.NDArray[np.bool_]
