@@ -14,7 +14,6 @@ from msgspec import UNSET
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline import columns, exact
 from signalbook.pipeline.landing.rows import (
-    OPAQUE,
     AcceptedRow,
     Bookkeeping,
     RowBuilder,
@@ -22,6 +21,7 @@ from signalbook.pipeline.landing.rows import (
     has_json_payloads,
 )
 from signalbook.pipeline.native import Decode, Decoded, PayloadSpans
+from signalbook.pipeline.tables.layout import OPAQUE
 from signalbook.values import JSON
 
 LANDED: Final = columns.decode_constants(columns.encode_constants(columns.build_landed(None)))
