@@ -43,10 +43,10 @@ from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.pipeline.fastpath import attributes, reasons
 from signalbook.pipeline.fastpath.binary import BinaryMode
 from signalbook.pipeline.fastpath.modes import StructuredMode
+from signalbook.pipeline.fastpath.rows import Bookkeeping
 from signalbook.pipeline.frames.messages import SOURCE as ROWS
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.report import Tally
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch, Split

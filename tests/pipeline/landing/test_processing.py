@@ -17,9 +17,9 @@ from tests.pipeline.kafkarows import rows
 from signalbook.messages import Policy
 from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.eventformats import find_format
+from signalbook.pipeline.fastpath.rows import Bookkeeping
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import Split, separate_too_long

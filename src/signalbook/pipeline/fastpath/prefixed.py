@@ -22,8 +22,8 @@ from signalbook.pipeline.fastpath import resolution
 from signalbook.pipeline.fastpath.batch import EventBatch, group_by_number
 from signalbook.pipeline.fastpath.reasons import Judge, PayloadReasons, find_schema_reasons
 from signalbook.pipeline.fastpath.routes import PlainRoute, undecoded
+from signalbook.pipeline.fastpath.rows import RowBuilder
 from signalbook.pipeline.fastpath.verdicts import RejectionVerdict
-from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.native import Decode, PayloadSpans
 
 _PROTOCOL: Final = "KAFKA"

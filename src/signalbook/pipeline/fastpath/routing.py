@@ -54,8 +54,8 @@ from signalbook.pipeline.fastpath.routes import (
     refuse_all,
     undecoded,
 )
+from signalbook.pipeline.fastpath.rows import RowBuilder
 from signalbook.pipeline.fastpath.verdicts import NO_VERDICT, Rejections, RejectionVerdict, Verdicts
-from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.native import PayloadSpans
 from signalbook.pipeline.sources.base import MessageBatch
 

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline import columns, exact
-from signalbook.pipeline.landing.rows import (
+from signalbook.pipeline.fastpath.rows import (
     AcceptedRow,
     Bookkeeping,
     RowBuilder,

@@ -19,9 +19,9 @@ from signalbook.messages import Message, of_record, to_record
 from signalbook.messages.message import find_address
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import Offsets
+from signalbook.pipeline.fastpath.rows import Bookkeeping, build_violation_row
 from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict
 from signalbook.pipeline.job.jobs import DeadLetterFilter
-from signalbook.pipeline.landing.rows import Bookkeeping, build_violation_row
 from signalbook.pipeline.places import Where
 from signalbook.pipeline.sources.base import LIGHTEST, NOWHERE, MessageBatch, MessageLocation, Source, UnreadableMessage
 from signalbook.pipeline.sources.message_records import Recording

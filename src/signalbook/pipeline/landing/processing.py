@@ -33,10 +33,10 @@ from signalbook.pipeline.fastpath.binary import BinaryMode
 from signalbook.pipeline.fastpath.modes import ContentMode, PlainMode, StructuredMode
 from signalbook.pipeline.fastpath.routes import Ignored, LandedRows, LeftOver, Result
 from signalbook.pipeline.fastpath.routing import FastPath
+from signalbook.pipeline.fastpath.rows import AcceptedRow, Bookkeeping, RowBuilder
 from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict
 from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows, build_rejected_rows
 from signalbook.pipeline.landing.pending_payloads import PendingPayloads
-from signalbook.pipeline.landing.rows import AcceptedRow, Bookkeeping, RowBuilder
 from signalbook.pipeline.report import Span, Tally, find_charged
 from signalbook.pipeline.sources.base import (
     ALONE,

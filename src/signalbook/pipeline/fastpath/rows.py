@@ -37,7 +37,7 @@ from signalbook.pipeline.arrays import (
 )
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import payloads
-from signalbook.pipeline.landing.keys import KeyDecoder
+from signalbook.pipeline.fastpath.keys import KeyDecoder
 from signalbook.pipeline.native import Decode, PayloadSpans
 from signalbook.pipeline.sources.base import MessageLocation
 from signalbook.pipeline.table_names import build_table_name
