@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from signalbook.messages import CompiledDefinition, Message, Mode
 from signalbook.messages.bindings.base import find_structured_mode
 from signalbook.messages.cloudevents import ATTRIBUTE_NAME, CORE, REQUIRED
-from signalbook.messages.payloads.content import SCHEMA_HEADER, TEXT_INDICATOR
+from signalbook.messages.content import SCHEMA_HEADER, TEXT_INDICATOR
 from signalbook.pipeline import native
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath.batch import AS_BYTES, NO_DATA, EventColumns, ExtensionColumn

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from signalbook.messages import CompiledDefinition
 from signalbook.messages.cloudevents import CORE, SPECVERSION
-from signalbook.messages.payloads.content import unpack_body
+from signalbook.messages.content import unpack_body
 from signalbook.pipeline import native, rescue
 from signalbook.pipeline.arrays import build_opaque_arrays
 from signalbook.pipeline.columns import ATTRIBUTES

@@ -27,8 +27,8 @@ from signalbook.formats.jsonschema.guards import EXACT_FLOAT, guard, has_member_
 from signalbook.formats.jsonschema.normal import Arrays, NormalForm, Numbers, Objects, Strings, find_ends
 from signalbook.formats.jsonschema.pattern import translate
 from signalbook.formats.protobuf.format import ProtobufSchema
+from signalbook.messages.content import read_schema_id
 from signalbook.messages.definitions.schemas import SchemaUse
-from signalbook.messages.payloads.content import read_schema_id
 from signalbook.pipeline import columns, native, rescue
 from signalbook.pipeline.arrays import Offsets, ValueForm, make_builder
 from signalbook.pipeline.fastpath.avro import build_avro_decoder

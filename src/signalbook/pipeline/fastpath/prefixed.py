@@ -15,8 +15,8 @@ import numpy.typing as npt
 from signalbook.formats.base import is_elsewhere, is_indexed
 from signalbook.formats.protobuf import FORMAT as PROTOBUF
 from signalbook.messages import CompiledDefinition, Contract, Message, Rejected
+from signalbook.messages.content import SCHEMA_HEADER, read_schema_id
 from signalbook.messages.matching.outcome import rejected_payload
-from signalbook.messages.payloads.content import SCHEMA_HEADER, read_schema_id
 from signalbook.pipeline.arrays import Offsets
 from signalbook.pipeline.fastpath import resolution
 from signalbook.pipeline.fastpath.batch import EventBatch, group_by_number
