@@ -31,7 +31,7 @@ from signalbook.messages.matching.index import MAX_EXPLAINED, DefinitionIndex, I
 from signalbook.messages.matching.matching import Fit, MatchSubject, MismatchExplanation, explain, fit_all
 from signalbook.messages.matching.outcome import Accepted, Dropped, Outcome, Passed, Rejected, decide
 from signalbook.messages.message import Message, Reason
-from signalbook.messages.payloads.payload import Payload
+from signalbook.messages.payload import Payload
 from signalbook.messages.policy import Policy
 from signalbook.values import JSON, Finding, JSONObject, dump_json
 

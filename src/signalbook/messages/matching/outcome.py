@@ -20,7 +20,7 @@ from signalbook.messages.definitions.definition import CompiledDefinition, decla
 from signalbook.messages.matching.index import allows
 from signalbook.messages.matching.matching import MAX_FINDINGS, Fit, MatchSubject, merge_findings, select_by_protocol
 from signalbook.messages.message import Message, Reason
-from signalbook.messages.payloads.payload import Payload, PayloadResult
+from signalbook.messages.payload import Payload, PayloadResult
 from signalbook.messages.properties import LEGACY_NOW, NOW, Property
 from signalbook.messages.uritemplates import TemplateError
 from signalbook.uris import is_uri

@@ -17,7 +17,7 @@ from signalbook.formats.base import parse_media_type
 from signalbook.messages.cloudevents import MEDIA_TYPE, SPECVERSION, Attribute, CloudEvent, find_invalid_attributes
 from signalbook.messages.definitions.definition import CompiledDefinition, declare_attributes, declare_options
 from signalbook.messages.definitions.schemas import NONE, SchemaUse
-from signalbook.messages.payloads.payload import UNSET, encode_payload
+from signalbook.messages.payload import UNSET, encode_payload
 from signalbook.messages.producing.values import (
     ENVELOPE,
     OPTIONS,

@@ -16,7 +16,7 @@ from signalbook.messages.cloudevents import Attribute
 from signalbook.messages.content import Unreadable, unpack_message
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.matching.contract import decode_event
-from signalbook.messages.payloads.payload import Payload
+from signalbook.messages.payload import Payload
 from signalbook.pipeline.inference.discriminators import (
     ANY_TOPIC,
     Discriminator,
