@@ -13,13 +13,7 @@ import msgspec
 from signalbook.formats.base import format_pointer, shorten
 from signalbook.messages.bindings.base import Binding, find_binding, protocols
 from signalbook.messages.cloudevents import CloudEvent, Mode, find_invalid_attributes
-from signalbook.messages.content import (
-    TEXT_INDICATOR,
-    Unreadable,
-    check_text,
-    has_schema_header,
-    unpack_message,
-)
+from signalbook.messages.content import TEXT_INDICATOR, Unreadable, check_text, has_schema_header, unpack_message
 from signalbook.messages.definitions.broken import LeftOut
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, IndexKey
 from signalbook.messages.definitions.lint import lint, lint_together
