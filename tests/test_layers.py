@@ -1,7 +1,6 @@
 """Which package may import which: dependencies only point down, lazy imports counted, no cycles.
 
-`DEPENDENCIES` orders the top-level packages. Their sub-packages may depend on each other in one direction only, except
-for the cycles in `CYCLES`.
+`DEPENDENCIES` orders the top-level packages. Sub-packages may depend on each other in one direction only.
 """
 
 from __future__ import annotations
@@ -89,11 +88,6 @@ DEPENDENCIES: dict[str, set[str]] = {
     "__main__": {"cli"},
 }
 PYSPARK_PACKAGES = {"pipeline"}
-# Sub-packages that import each other, directly or through others. This list may only shrink.
-CYCLES: dict[str, set[str]] = {
-    "messages": {"bindings", "definitions", "payloads"},
-    "pipeline": {"fastpath", "job", "journal", "landing", "reports", "rescue", "sources", "tables"},
-}
 
 
 def package(module: Path) -> str:
@@ -151,8 +145,7 @@ def test_only_the_command_line_imports_the_conformance_kit() -> None:
     assert users == {"signalbook.cli.conform"}
 
 
-def test_no_import_cycles() -> None:
-    graph = {name: imports(path) & MODULES.keys() for name, path in MODULES.items()}
+def check_for_cycles(graph: dict[str, set[str]]) -> None:
     visited: set[str] = set()
 
     def visit(name: str, trail: tuple[str, ...]) -> None:
@@ -166,25 +159,19 @@ def test_no_import_cycles() -> None:
         visit(name, ())
 
 
-def subpackage(name: str) -> str:
-    """Return the part of a top-level package that a module belongs to: a sub-package, or the module itself."""
-    return name.split(".")[2] if name.count(".") > 1 else "__init__"
+def test_no_import_cycles() -> None:
+    check_for_cycles({name: imports(path) & MODULES.keys() for name, path in MODULES.items()})
 
 
-@pytest.mark.parametrize("top", sorted({package(path) for path in MODULES.values() if path.parent != SOURCE}))
-def test_subpackages_have_no_cycles_but_the_listed_ones(top: str) -> None:
-    names = {name: path for name, path in MODULES.items() if package(path) == top}
-    graph: dict[str, set[str]] = {subpackage(name): set() for name in names}
-    for name, path in names.items():
-        graph[subpackage(name)] |= {subpackage(target) for target in imports(path) & names.keys()} - {subpackage(name)}
-
-    def reachable(start: str) -> set[str]:
-        seen: set[str] = set()
-        pending = [start]
-        while pending:
-            new = graph[pending.pop()] - seen
-            seen |= new
-            pending += new
-        return seen
-
-    assert {name for name in graph if name in reachable(name)} == CYCLES.get(top, set())
+@pytest.mark.parametrize("parent", [name for name, path in MODULES.items() if path.name == "__init__.py"])
+def test_subpackages_have_no_cycles(parent: str) -> None:
+    """The modules and sub-packages of each package depend on each other in one direction only, at every depth."""
+    names = {
+        name: f"{name.removeprefix(parent)}.__init__".split(".")[1]
+        for name in MODULES
+        if f"{name}.".startswith(f"{parent}.")
+    }
+    graph: dict[str, set[str]] = {part: set() for part in names.values()}
+    for name, part in names.items():
+        graph[part] |= {names[target] for target in imports(MODULES[name]) & names.keys()} - {part}
+    check_for_cycles(graph)

@@ -38,9 +38,9 @@ from signalbook.pipeline import Job, run
 from signalbook.pipeline.fastpath.modes import StructuredMode
 from signalbook.pipeline.fastpath.routes import LeftOver, Result
 from signalbook.pipeline.fastpath.routing import FastPath
+from signalbook.pipeline.fastpath.rows import Bookkeeping, RowBuilder
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.rows import Bookkeeping, RowBuilder
 from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.sources.files import JSONL
 from signalbook.values import dump_json, now, parse_json

@@ -36,15 +36,15 @@ from signalbook.client.schemaversions import SchemaVersion
 from signalbook.formats.protobuf.format import FORMAT as PROTOBUF
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import columns
+from signalbook.pipeline.fastpath.rows import Bookkeeping
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.job.subjects import Subjects
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Bookkeeping
-from signalbook.pipeline.landing.staged_files import StagedFiles
-from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.report import Tally
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch, Source
 from signalbook.pipeline.sources.kafka import SOURCE
+from signalbook.pipeline.tables.staged_files import StagedFiles
 
 TYPES = 50
 BATCH = 10_000

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.tables.table_names import find_table_folder
+from signalbook.pipeline.table_names import find_table_folder
 
 Ages = npt.NDArray[np.float64]
 """Seconds."""

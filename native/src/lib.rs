@@ -27,7 +27,7 @@ mod wellknown;
 use pyo3::prelude::*;
 
 /// What this module takes and gives, by number: the next whenever plans, arguments or results become others.
-/// `signalbook.pipeline.fastpath.native` holds the number that it knows.
+/// `signalbook.pipeline.native` holds the number that it knows.
 const INTERFACE: u32 = 15;
 
 #[pymodule]

@@ -15,8 +15,8 @@ from typer.main import get_command
 
 from signalbook.cli.pipeline import TableFormat, _check_dead_letters, _print_report, app
 from signalbook.pipeline import journal
+from signalbook.pipeline.report import Report, Tally
 from signalbook.pipeline.reports import upload
-from signalbook.pipeline.reports.report import Report, Tally
 from signalbook.values import dump_json
 
 from .conftest import Cli

@@ -17,7 +17,7 @@ import pytest
 from signalbook.cli import pipeline
 from signalbook.cli.pipeline import run
 from signalbook.pipeline.journal import Journal, JournalEntry
-from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.report import Tally
 
 from .conftest import Cli
 

@@ -21,11 +21,11 @@ from signalbook.pipeline.commit import assign_tables, commit
 from signalbook.pipeline.job.jobs import OutputOptions, Progress
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, Partition, TableFormat
 from signalbook.pipeline.places import LocalPlace, Place, StorePlace, place_of
-from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.report import Tally
+from signalbook.pipeline.table_names import TableName, find_table_folder
 from signalbook.pipeline.tables.base import Tables
 from signalbook.pipeline.tables.catalogs import CatalogChoice, set_catalog
 from signalbook.pipeline.tables.formats import open_tables
-from signalbook.pipeline.tables.table_names import TableName, find_table_folder
 
 ORDER = TableName("shop", "order")
 XID = "/messagegroups/shop/messages/order"

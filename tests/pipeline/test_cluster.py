@@ -27,7 +27,7 @@ from tests.pipeline.commands.test_stream_spools import GIVES, check, job_for, la
 from tests.pipeline.s3 import place
 
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, find_table_folder
+from signalbook.pipeline.table_names import DEAD_LETTERS, find_table_folder
 
 _PATIENCE = 300.0
 _LOCAL = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}

@@ -16,8 +16,8 @@ from signalbook.pipeline.job.runner import LocalRunner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import PREPARED, JournalEntry
 from signalbook.pipeline.landing.tasks import BatchAttempt, Intake
+from signalbook.pipeline.table_names import DEAD_LETTERS
 from signalbook.pipeline.tables.iceberg import IcebergTables
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS
 
 COLUMNS = {"a": pa.int32()}
 

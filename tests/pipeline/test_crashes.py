@@ -23,7 +23,7 @@ from signalbook.pipeline.commands.compact import compact
 from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.journal import TableFormat
 from signalbook.pipeline.places import Place, place_of, stores
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
 
 UNUSED = Path("unused")
 COLUMNS = pa.schema([("id", pa.string()), *columns.RESCUE])

@@ -18,8 +18,8 @@ from signalbook.messages import Policy
 from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
 from signalbook.pipeline.landing.tasks import settle_columns
-from signalbook.pipeline.reports.report import Tally
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName
+from signalbook.pipeline.report import Tally
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
 
 FILE = DataFile(table=TableName("g", "m"), staged="s/f", name="f", rows=2, bytes=9)
 

@@ -16,8 +16,8 @@ from signalbook.formats import Field, ListOf, Scalar, Struct
 from signalbook.pipeline import columns
 from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName, build_table_name, find_definition
 from signalbook.pipeline.tables.iceberg import IcebergTables
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName, build_table_name, find_definition
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 SECOND = ORDER.with_version(2)

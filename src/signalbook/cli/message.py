@@ -84,7 +84,7 @@ def build(
     from signalbook.cli.producing import AssignedInputs, KnownDefinitions, as_event, as_record, as_request, data_in
     from signalbook.messages import bind
     from signalbook.messages import build as build_message
-    from signalbook.messages.payloads.payload import UNSET
+    from signalbook.messages.payload import UNSET
 
     if data and payload:
         raise typer.BadParameter("give one of --data and --payload")

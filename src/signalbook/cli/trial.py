@@ -158,7 +158,7 @@ def _print_next_steps(
 
 
 def _find_table_path(folder: Path, xid: str) -> Path:
-    from signalbook.pipeline.tables.table_names import build_table_name, find_table_folder
+    from signalbook.pipeline.table_names import build_table_name, find_table_folder
 
     return folder / _LAKE / find_table_folder(build_table_name(xid), "parquet")
 

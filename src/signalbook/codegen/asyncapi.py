@@ -19,7 +19,7 @@ from signalbook.formats.base import find_family
 from signalbook.messages import CompiledDefinition, SchemaDocument
 from signalbook.messages.definitions.definition import declare_attributes, declare_options
 from signalbook.messages.definitions.normalise import canonical_protocol
-from signalbook.messages.definitions.properties import Property
+from signalbook.messages.properties import Property
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 from signalbook.xid import group_of
 

@@ -11,7 +11,7 @@ from signalbook.codegen.naming import group_files, last_part
 from signalbook.formats.tree import Described, SchemaNode
 from signalbook.messages import CompiledDefinition, required_inputs
 from signalbook.messages.definitions.definition import declare_attributes, declare_options
-from signalbook.messages.definitions.properties import Property
+from signalbook.messages.properties import Property
 
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>#|~!&$]|(?<=\{)%)")
 # A list, a rule, a heading, a directive, where a line begins.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from keyword import iskeyword, issoftkeyword
 from typing import Final
 
-from signalbook.pipeline.tables.table_names import escape
+from signalbook.pipeline.table_names import escape
 
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _MAX_NAME_CHARS: Final = 80

@@ -30,7 +30,7 @@ from signalbook.messages import (
     Rejected,
     build,
 )
-from signalbook.messages.payloads.payload import UNSET
+from signalbook.messages.payload import UNSET
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import JSON
 from signalbook.xid import group_of

@@ -18,8 +18,8 @@ from rich.table import Table as Grid
 from signalbook.demo.traffic import Place, TrafficLedger
 from signalbook.errors import SignalbookError
 from signalbook.pipeline import Report
+from signalbook.pipeline.table_names import CATALOG_DATABASE
 from signalbook.pipeline.tables.catalogs import NAME
-from signalbook.pipeline.tables.table_names import CATALOG_DATABASE
 
 _DEAD_LETTERS: Final = "dead_letters"
 _MAX_TEXTS: Final = 5

@@ -8,7 +8,7 @@ from signalbook.messages.definitions.schemas import SchemaDocument
 from signalbook.messages.matching.contract import Contract
 from signalbook.messages.matching.outcome import Accepted, Correlation, Dropped, Outcome, Passed, Rejected, correlate
 from signalbook.messages.message import Message, Reason, format_sections, of_record, parse_sections, to_record
-from signalbook.messages.payloads.payload import encode_payload
+from signalbook.messages.payload import encode_payload
 from signalbook.messages.policy import Override, Policy, PolicyError, flag_settings, parse_flags, parse_policy
 from signalbook.messages.producing.building import Outbound, OutboundError, Param, Surroundings, build, required_inputs
 from signalbook.messages.producing.sending import bind, from_cloudevent, validate_outbound

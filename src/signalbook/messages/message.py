@@ -62,6 +62,14 @@ _CUT: Final = "…"
 _TEXT_FIELDS: Final = ("protocol", "content_type", "content_encoding", "reference")
 
 
+def find_address(message: Message) -> str | None:
+    """Return the address of a message: its HTTP path, topic, subject, or ``to`` in its properties, if any."""
+    properties = message.sections.get("properties")
+    locations = [message.sections.get(section) for section in ("path", "topic", "topic_name", "subject")]
+    locations += [properties.get("to")] if isinstance(properties, Mapping) else []
+    return next((location for location in locations if isinstance(location, str)), None)
+
+
 def to_record(message: Message) -> str:
     """Return everything of a message except its body as JSON. Empty members are left out."""
     record: dict[str, Any] = {name: getattr(message, name) for name in _TEXT_FIELDS if getattr(message, name)}

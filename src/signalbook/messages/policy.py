@@ -50,7 +50,7 @@ class Policy:
       (``typed``), or of the types in which they are sent (``as_sent``); ``auto`` keeps the types of existing tables,
       and creates typed columns in new tables;
     - ``wire_prefix``: payloads begin with the number of the schema that wrote them, as Confluent's serializers write it
-      (``payloads/content.py``);
+      (``content.py``);
     - ``unknown_fields``: unknown fields in Protobuf's JSON are a violation, or are ignored as in binary (``drop``);
     - ``on_broken_definition``: a definition that cannot be used is reported and left out, and its messages are rejected
       (``leave_out``, K-44), or processing does not start (``stop``).

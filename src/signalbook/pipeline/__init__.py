@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         storage_of,
     )
     from signalbook.pipeline.places import Place, Storage, place_of
-    from signalbook.pipeline.reports.report import Report
+    from signalbook.pipeline.report import Report
     from signalbook.pipeline.reports.upload import exposition, reporting
     from signalbook.pipeline.sources.message_columns import MessageColumns
     from signalbook.pipeline.tables.landed_tables import read, views
@@ -117,7 +117,7 @@ _NAMES: Final = {
         *("StreamJob", "job_options", "storage_of"),
     ),
     "places": ("Place", "Storage", "place_of"),
-    "reports.report": ("Report",),
+    "report": ("Report",),
     "reports.upload": ("exposition", "reporting"),
     "sources.message_columns": ("MessageColumns",),
     "tables.landed_tables": ("read", "views"),

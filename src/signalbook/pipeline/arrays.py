@@ -35,6 +35,7 @@ from signalbook.pipeline import columns, exact
 from signalbook.values import JSON, NONFINITE, format_timestamp, parse_timestamp
 
 Values = Sequence[Any]
+Offsets = npt.NDArray[np.int64]
 # A function that builds an array. Its arguments are the values, and True if some of them may be None.
 Build = Callable[[Values, bool], pa.Array]
 _UNSET: Final = msgspec.UNSET
@@ -608,7 +609,7 @@ class HeaderNames:
             codes = np.array([numbers[name] for name in names], np.int32)[codes]
         return cls(numbers, codes, width > 0 and len(numbers) == width)
 
-    def find_places(self, names: Iterable[str]) -> npt.NDArray[np.int64]:
+    def find_places(self, names: Iterable[str]) -> Offsets:
         """Return the positions in ``codes`` of all headers with one of these names, in ascending order."""
         numbers = np.array(sorted({self.numbers[name] for name in names if name in self.numbers}), np.int64)
         if self.alike:
@@ -638,7 +639,7 @@ def _find_period(offsets: npt.NDArray[np.int32], texts: pa.StringArray) -> int:
     return width if alike else 0
 
 
-def take_elements(array: pa.Array, places: npt.NDArray[np.int64]) -> pa.Array:
+def take_elements(array: pa.Array, places: Offsets) -> pa.Array:
     """Return the elements of ``array`` at ``places``, which are distinct indices.
 
     Maps that all have the same names are handled here, because Arrow would copy their entries one by one.

@@ -28,14 +28,14 @@ from signalbook.pipeline.errors import PipelineError, build_disk_error
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
 from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, TableFormat
-from signalbook.pipeline.landing.staged_files import rename_file_columns
 from signalbook.pipeline.landing.tasks import BatchAttempt
 from signalbook.pipeline.places import Place, Where, place_of, run_in_parallel
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
 from signalbook.pipeline.tables.base import Outdated, Tables
 from signalbook.pipeline.tables.catalogs import set_catalog
 from signalbook.pipeline.tables.evolution import Incompatible, rename_columns
 from signalbook.pipeline.tables.formats import open_tables
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName
+from signalbook.pipeline.tables.staged_files import rename_file_columns
 from signalbook.tracing import span
 from signalbook.values import now
 

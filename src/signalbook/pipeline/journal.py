@@ -22,8 +22,8 @@ import msgspec
 from signalbook.pipeline.errors import PipelineError, Stopped, build_disk_error
 from signalbook.pipeline.locks import Lock, lock_of
 from signalbook.pipeline.places import Place, Stored, Where, place_of, run_in_parallel
-from signalbook.pipeline.reports.report import Report, Tally, read_counters
-from signalbook.pipeline.tables.table_names import (
+from signalbook.pipeline.report import Report, Tally, read_counters
+from signalbook.pipeline.table_names import (
     CATALOG_DATABASE,
     CATALOG_FILE,
     DEAD_LETTERS,

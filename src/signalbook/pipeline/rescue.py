@@ -17,9 +17,8 @@ import pyarrow as pa
 from msgspec import UNSET
 
 from signalbook.formats import ListOf, MapOf, Scalar, Shape, Struct
-from signalbook.pipeline import exact
-from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.reports.report import MOST_PATHS
+from signalbook.pipeline import exact, native
+from signalbook.pipeline.report import MOST_PATHS
 from signalbook.values import JSON, JSONError, parse_json
 
 # Which parts of a value the columns hold: nested tuples that native/src/rescue.rs reads.

@@ -20,7 +20,7 @@ from .conftest import show
 
 SOURCE = Path(signalbook.__file__).parent
 DOCS = Path(__file__).parents[3] / "docs"
-AREAS = ("messages", "formats", "pipeline/landing", "pipeline/sources")
+AREAS = ("messages", "formats", "pipeline")
 """Whose findings pages show."""
 _PARTS = {"max_items", "max_length", "max_properties"}
 """What the code makes two rules of."""

@@ -15,8 +15,8 @@ from referencing.jsonschema import DRAFT7
 
 from signalbook.formats import PayloadError
 from signalbook.formats.jsonschema import FORMAT, JsonSchema
-from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.fastpath.payloads import find_decoder
+from signalbook.pipeline.native import PayloadSpans
 from signalbook.values import JSON, dump_json, parse_json
 
 Deliveries = list[tuple[str, JSON]]

@@ -9,9 +9,9 @@ import yaml
 
 from signalbook.messages.bindings.amqp import BINDING, message
 from signalbook.messages.cloudevents import CloudEvent, Mode
-from signalbook.messages.definitions.properties import PropertyError
 from signalbook.messages.eventformats import EventError
 from signalbook.messages.message import Message
+from signalbook.messages.properties import PropertyError
 
 NAMES = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
 

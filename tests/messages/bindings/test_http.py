@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from signalbook.messages.bindings.http import BINDING, request
 from signalbook.messages.cloudevents import CloudEvent, Mode
-from signalbook.messages.definitions.properties import PropertyError
 from signalbook.messages.eventformats import EventError
 from signalbook.messages.message import Message
+from signalbook.messages.properties import PropertyError
 
 CE = [("ce-specversion", "1.0"), ("CE-ID", "1"), ("Ce-Source", "/s"), ("ce-type", "t")]
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from signalbook.messages.bindings.kafka import BINDING, record
 from signalbook.messages.cloudevents import CloudEvent, Mode
-from signalbook.messages.definitions.properties import PropertyError
 from signalbook.messages.eventformats import EventError
 from signalbook.messages.message import Message
+from signalbook.messages.properties import PropertyError
 
 CE = [("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t")]
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from signalbook.messages.bindings.mqtt import MQTT3, MQTT5, V3, V5, publish
 from signalbook.messages.cloudevents import CloudEvent, Mode
-from signalbook.messages.definitions.properties import PropertyError
 from signalbook.messages.eventformats import EventError
 from signalbook.messages.message import Message
+from signalbook.messages.properties import PropertyError
 
 CE = (("specversion", "1.0"), ("id", "1"), ("source", "/s"), ("type", "t"))
 EVENT = b'{"specversion":"1.0","id":"1","source":"/s","type":"t"}'

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from signalbook.messages.bindings.nats import BINDING, message
 from signalbook.messages.cloudevents import CloudEvent, Mode
-from signalbook.messages.definitions.properties import PropertyError
 from signalbook.messages.eventformats import EventError
 from signalbook.messages.message import Message
+from signalbook.messages.properties import PropertyError
 
 CE = [("ce-specversion", "1.0"), ("Ce-Id", "1"), ("ce-source", "/s"), ("ce-type", "t")]
 EVENT = b' {"specversion":"1.0","id":"1","source":"/s","type":"t"}'

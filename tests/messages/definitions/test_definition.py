@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from signalbook.messages.definitions.definition import declare_attributes, declare_options
-from signalbook.messages.definitions.properties import PropertyError
+from signalbook.messages.properties import PropertyError
 
 
 @pytest.mark.parametrize(

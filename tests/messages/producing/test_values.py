@@ -9,7 +9,6 @@ import pytest
 
 from signalbook.messages import CompiledDefinition
 from signalbook.messages.bindings.base import find_binding
-from signalbook.messages.definitions.properties import Property
 from signalbook.messages.producing.building import OutboundError, declare_properties
 from signalbook.messages.producing.sending import carry
 from signalbook.messages.producing.values import (
@@ -21,6 +20,7 @@ from signalbook.messages.producing.values import (
     native,
     simple,
 )
+from signalbook.messages.properties import Property
 
 STAMP = "2026-01-02T03:04:05Z"
 

@@ -23,7 +23,7 @@ from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress
 from signalbook.pipeline.places import Place
-from signalbook.pipeline.tables.table_names import TableName
+from signalbook.pipeline.table_names import TableName
 from signalbook.values import JSONObject
 
 LINE = pa.struct([("sku", pa.string())])

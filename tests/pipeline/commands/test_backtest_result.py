@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from signalbook.pipeline.commands.backtest_result import Backtest, ChangedVerdict, VerdictChanges
-from signalbook.pipeline.reports.report import HELD
+from signalbook.pipeline.report import HELD
 
 
 def example(number: int, producer: str = "/p", id: str = "") -> ChangedVerdict:

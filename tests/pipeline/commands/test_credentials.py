@@ -27,7 +27,7 @@ from tests.pipeline.storeway import Answer, Asked, Deliver, StoreWay, delivered,
 
 from signalbook.pipeline import PipelineError, Place, Storage, locks, place_of, status
 from signalbook.pipeline.journal import TableFormat
-from signalbook.pipeline.tables.table_names import TableName
+from signalbook.pipeline.table_names import TableName
 
 pytestmark = pytest.mark.merge
 

@@ -33,7 +33,7 @@ from tests.pipeline.storeway import (
 
 from signalbook.pipeline import Job, PipelineError, Place, ReplayJob, backfill, compact, place_of, profile
 from signalbook.pipeline.journal import TableFormat
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
 
 ACCEPTED = TableName("parcels", "parcel.accepted")
 # The library of Delta begins a commit anew where a listing is cut, which those of each third would never let it end.

@@ -19,7 +19,7 @@ from signalbook.documents import write_document
 from signalbook.pipeline import InferenceJob, Job, PipelineError
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS
 from signalbook.pipeline.places import StorePlace
-from signalbook.pipeline.tables.table_names import build_table_name, find_table_folder
+from signalbook.pipeline.table_names import build_table_name, find_table_folder
 
 PAYMENTS = ({"kind": "card", "number": "1"}, {"kind": "bank", "iban": "D"})
 

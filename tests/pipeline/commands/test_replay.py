@@ -21,8 +21,8 @@ from signalbook.pipeline import Job, PipelineError, Place
 from signalbook.pipeline.job.jobs import DeadLetterFilter, ReplayJob
 from signalbook.pipeline.journal import Journal, TableFormat
 from signalbook.pipeline.places import Where, place_of
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
 from signalbook.pipeline.tables.iceberg import IcebergTables
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName
 from signalbook.values import JSONObject
 
 GROUP = "/messagegroups/parcels"

@@ -33,10 +33,10 @@ from signalbook.pipeline import Job, PipelineError, Progress
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import Journal, TableFormat
 from signalbook.pipeline.places import StorePlace
+from signalbook.pipeline.table_names import CATALOG_DATABASE, CATALOG_FILE, DEAD_LETTERS, TableName
 from signalbook.pipeline.tables.ddl import list_table_columns
 from signalbook.pipeline.tables.delta import LOG
 from signalbook.pipeline.tables.iceberg import IcebergTables
-from signalbook.pipeline.tables.table_names import CATALOG_DATABASE, CATALOG_FILE, DEAD_LETTERS, TableName
 
 ACCEPTED = "/messagegroups/parcels/messages/parcel.accepted"
 TABLE_FORMATS: tuple[TableFormat, ...] = ("parquet", "iceberg", "delta")

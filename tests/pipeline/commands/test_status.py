@@ -10,7 +10,7 @@ from tests.pipeline.s3 import place
 from signalbook.pipeline import PipelineError, Place, status
 from signalbook.pipeline.commands import stream
 from signalbook.pipeline.journal import Journal, JournalEntry
-from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.report import Tally
 from signalbook.pipeline.sources import spool
 from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage
 

@@ -54,7 +54,7 @@ from signalbook.pipeline import (
 )
 from signalbook.pipeline.journal import Journal, TableFormat
 from signalbook.pipeline.sources import base
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
 from signalbook.values import JSONObject
 
 pytestmark = [pytest.mark.usefixtures("spark_session"), pytest.mark.merge]

@@ -10,7 +10,7 @@ import pytest
 from signalbook.pipeline import Job, PipelineError, StreamJob
 from signalbook.pipeline.commands import stream
 from signalbook.pipeline.journal import Journal, JournalEntry
-from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.report import Tally
 
 
 class Landed:

@@ -32,7 +32,7 @@ from tests.pipeline.storeway import Answer, Asked, Deliver, StoreWay, in_turn, n
 
 from signalbook.pipeline import Job, PipelineError, Place, place_of
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
 
 pytestmark = [pytest.mark.usefixtures("spark_session"), pytest.mark.merge]
 ROOT = Path(__file__).parents[3]

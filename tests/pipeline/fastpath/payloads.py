@@ -13,8 +13,8 @@ from signalbook.formats.base import read_json
 from signalbook.formats.jsonschema import JsonSchema
 from signalbook.pipeline import columns, rescue
 from signalbook.pipeline.arrays import MISFITS, ValueForm, make_payload_builder
-from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.fastpath.payloads import find_decoder
+from signalbook.pipeline.native import PayloadSpans
 
 Row = dict[str, Any]
 

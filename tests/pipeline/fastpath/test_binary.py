@@ -45,12 +45,11 @@ from signalbook.brokers.amqp.messages import (
 )
 from signalbook.messages import Contract, format_sections, parse_flags
 from signalbook.messages.bindings.mqtt import publish
-from signalbook.pipeline import arrays
-from signalbook.pipeline.fastpath import native
+from signalbook.pipeline import arrays, native
 from signalbook.pipeline.fastpath.binary import BinaryMode
-from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.frames.messages import SOURCE as FRAME
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.native import PayloadSpans
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.amqp import SOURCE as QUEUE
 from signalbook.pipeline.sources.amqp import _build_spooled_message

@@ -19,10 +19,9 @@ from tests.pipeline.fastpath.payloads import check
 
 from signalbook.formats.jsonschema import FORMAT, JsonSchema
 from signalbook.formats.jsonschema.pattern import translate
-from signalbook.pipeline import rescue
-from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.fastpath.native import NoPlan, PayloadSpans
+from signalbook.pipeline import native, rescue
 from signalbook.pipeline.fastpath.payloads import build_json_decoder, build_pattern_program
+from signalbook.pipeline.native import NoPlan, PayloadSpans
 from signalbook.values import MAX_DEPTH, dump_json, parse_json
 
 FRAGMENTS = st.sampled_from(

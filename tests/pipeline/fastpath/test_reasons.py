@@ -18,11 +18,11 @@ from tests.pipeline.fastpath.test_json import WHOLE, parse, spoilt
 
 from signalbook.formats.jsonschema import JsonSchema
 from signalbook.messages import Contract, parse_flags
-from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.fastpath.payloads import build_json_decoder, find_decoder
 from signalbook.pipeline.fastpath.reasons import Reasons, find_reasons, load_reasons
 from signalbook.pipeline.fastpath.verdicts import NO_VERDICT
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.native import PayloadSpans
 from signalbook.values import Finding, JSONError, dump_json, parse_json
 
 

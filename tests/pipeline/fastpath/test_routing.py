@@ -43,17 +43,17 @@ from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.pipeline.fastpath import attributes, reasons
 from signalbook.pipeline.fastpath.binary import BinaryMode
 from signalbook.pipeline.fastpath.modes import StructuredMode
+from signalbook.pipeline.fastpath.rows import Bookkeeping
 from signalbook.pipeline.frames.messages import SOURCE as ROWS
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Bookkeeping
-from signalbook.pipeline.landing.staged_files import StagedFiles
-from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.report import Tally
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch, Split
 from signalbook.pipeline.sources.captures import KAFKA as CAPTURES
 from signalbook.pipeline.sources.files import JSONL, build_structured_message
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
+from signalbook.pipeline.tables.staged_files import StagedFiles
 from signalbook.values import MAX_VALUES, JSONObject, now
 
 GROUP = "/messagegroups/parcels"

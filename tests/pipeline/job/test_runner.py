@@ -20,7 +20,7 @@ from tests.pipeline.lake import Lake
 from signalbook.pipeline import BacktestJob, InferenceJob, Job, PipelineError, ReplayJob, backtest, infer, replay, run
 from signalbook.pipeline.job.runner import LocalRunner, Runner
 from signalbook.pipeline.sources import inputs
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
 
 ACCEPTED = TableName("parcels", "parcel.accepted")
 # What differs between two runs on Spark, too: times, names made up, and sizes of files with these in them.

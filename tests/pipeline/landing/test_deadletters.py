@@ -17,6 +17,7 @@ from signalbook.messages import Message, Reason, parse_flags
 from signalbook.messages.bindings.kafka import record
 from signalbook.messages.bindings.mqtt import publish
 from signalbook.pipeline import columns
+from signalbook.pipeline.fastpath.rows import Bookkeeping
 from signalbook.pipeline.job.jobs import DeadLetterFilter
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.deadletters import (
@@ -26,9 +27,8 @@ from signalbook.pipeline.landing.deadletters import (
     read_message_batches,
 )
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Bookkeeping
-from signalbook.pipeline.landing.staged_files import StagedFiles
 from signalbook.pipeline.sources.base import MessageBatch
+from signalbook.pipeline.tables.staged_files import StagedFiles
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 EVENT = "application/cloudevents+json"

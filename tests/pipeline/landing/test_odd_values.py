@@ -20,11 +20,11 @@ from tests.pipeline.kafkarows import batches, event_headers
 from signalbook.formats import ListOf, MapOf, PayloadError, Shape, Struct
 from signalbook.formats.base import read_json
 from signalbook.messages import CompiledDefinition, Policy
+from signalbook.pipeline.fastpath.rows import Bookkeeping
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
-from signalbook.pipeline.tables.table_names import TableName
+from signalbook.pipeline.table_names import TableName
 from signalbook.values import JSONObject
 
 ROOT: Final = Path(__file__).parents[3]

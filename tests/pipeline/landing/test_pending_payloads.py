@@ -22,7 +22,7 @@ from signalbook.messages.cloudevents import CloudEvent
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing import pending_payloads
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.report import Tally
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.values import JSONObject
 

@@ -17,16 +17,16 @@ from tests.pipeline.kafkarows import rows
 from signalbook.messages import Policy
 from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.eventformats import find_format
+from signalbook.pipeline.fastpath.rows import Bookkeeping
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Bookkeeping
-from signalbook.pipeline.landing.staged_files import StagedFiles
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import Split, separate_too_long
 from signalbook.pipeline.sources.files import JSONL
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
-from signalbook.pipeline.tables.table_names import TableName
+from signalbook.pipeline.table_names import TableName
+from signalbook.pipeline.tables.staged_files import StagedFiles
 
 Take = Callable[..., tuple[int, list[str], list[dict[str, Any]]]]
 

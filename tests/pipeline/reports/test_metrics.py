@@ -12,8 +12,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.report import Report, Span, Tally
 from signalbook.pipeline.reports.metrics import Metrics
-from signalbook.pipeline.reports.report import Report, Span, Tally
 from signalbook.values import Finding
 
 XID = "/messagegroups/g/messages/a"

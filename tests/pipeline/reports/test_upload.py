@@ -18,8 +18,8 @@ from signalbook.errors import SignalbookError
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import ReportOptions
 from signalbook.pipeline.journal import Journal, JournalEntry
+from signalbook.pipeline.report import Span, Tally
 from signalbook.pipeline.reports import upload
-from signalbook.pipeline.reports.report import Span, Tally
 from signalbook.pipeline.reports.upload import ReportUpload, exposition, reporting
 from signalbook.server import build
 from signalbook.settings import Settings

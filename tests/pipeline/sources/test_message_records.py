@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from signalbook.brokers.amqp.messages import DescribedValue, Symbol, Timestamp, Ubyte, Uint, Ulong, encode
 from signalbook.messages import to_record
 from signalbook.messages.bindings.mqtt import V3, V5
-from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.landing.rows import find_address
+from signalbook.messages.message import find_address
+from signalbook.pipeline import native
 from signalbook.pipeline.sources.amqp import SOURCE as AMQP
 from signalbook.pipeline.sources.amqp import _build_spooled_message
 from signalbook.pipeline.sources.base import RECORD_TYPES, MessageBatch, Source, read_record_batches

@@ -21,7 +21,7 @@ from tests.pipeline.tables.test_store_readers import ACCEPTED, EXPECTED, FORMATS
 
 from signalbook.pipeline import Contract, Place, land, place_of, read, views
 from signalbook.pipeline.journal import TableFormat
-from signalbook.pipeline.tables.table_names import TableName
+from signalbook.pipeline.table_names import TableName
 
 _S3A: Final = "spark.hadoop.fs.s3a"
 _PREFIX: Final = secrets.token_hex(4)

@@ -9,6 +9,7 @@ from tests.pipeline.lake import Lake
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.table_names import CATALOG_FILE
 from signalbook.pipeline.tables.catalogs import (
     CatalogChoice,
     build_catalog_section,
@@ -16,7 +17,6 @@ from signalbook.pipeline.tables.catalogs import (
     read_catalog_choice,
     set_catalog,
 )
-from signalbook.pipeline.tables.table_names import CATALOG_FILE
 
 REST = {"type": "rest", "uri": "http://127.0.0.1:1"}
 

@@ -27,11 +27,11 @@ from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import JournalEntry
 from signalbook.pipeline.places import LocalPlace, place_of
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
 from signalbook.pipeline.tables import delta
 from signalbook.pipeline.tables.base import move_in
 from signalbook.pipeline.tables.delta import LOG
 from signalbook.pipeline.tables.formats import open_tables
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName
 
 INT, TEXT = pa.int32(), pa.string()
 COLUMNS = {"a": INT}

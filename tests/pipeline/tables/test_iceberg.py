@@ -14,8 +14,8 @@ from tests.pipeline.lake import ORDER, Lake
 
 from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.table_names import CATALOG_DATABASE, find_table_folder
 from signalbook.pipeline.tables.iceberg import IcebergTables
-from signalbook.pipeline.tables.table_names import CATALOG_DATABASE, find_table_folder
 
 INT, TEXT = pa.int32(), pa.string()
 COLUMNS = {"a": INT, "b": TEXT}

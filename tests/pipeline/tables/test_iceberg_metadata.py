@@ -21,6 +21,7 @@ from tests.pipeline.lake import ORDER, Lake
 
 from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.places import place_of
+from signalbook.pipeline.table_names import TableName
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.iceberg_metadata import (
     ParquetFooter,
@@ -31,7 +32,6 @@ from signalbook.pipeline.tables.iceberg_metadata import (
     share_schemas,
 )
 from signalbook.pipeline.tables.iceberg_sql import RememberingSqlCatalog
-from signalbook.pipeline.tables.table_names import TableName
 
 TEXT = pa.string()
 COLUMNS = {"a": pa.int32(), "b": pa.struct([("c", pa.string())])}

@@ -21,10 +21,10 @@ from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress
 from signalbook.pipeline.journal import JournalEntry
+from signalbook.pipeline.table_names import CATALOG_DATABASE, TableName
 from signalbook.pipeline.tables.catalogs import NAME
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.iceberg_sql import RememberingSqlCatalog
-from signalbook.pipeline.tables.table_names import CATALOG_DATABASE, TableName
 
 COLUMNS = {"a": pa.int32()}
 NAMES = [TableName("shop", name) for name in ("a", "b", "c")]

@@ -14,9 +14,9 @@ from signalbook.pipeline.commit import commit
 from signalbook.pipeline.journal import JournalEntry
 from signalbook.pipeline.places import StorePlace, place_of
 from signalbook.pipeline.places.base import TOGETHER
+from signalbook.pipeline.table_names import TableName
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.iceberg_store import StoreCatalog
-from signalbook.pipeline.tables.table_names import TableName
 
 
 def test_tables_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,9 +22,9 @@ from signalbook.cli.app import app
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal, Partition, TableFormat
 from signalbook.pipeline.places import Storage, place_of
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName, build_table_name
 from signalbook.pipeline.tables import landed_tables
 from signalbook.pipeline.tables.landed_tables import LandedTables, convert_expression, read, view_name, views
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName, build_table_name
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 AT = datetime(2026, 1, 2, 3, tzinfo=UTC)

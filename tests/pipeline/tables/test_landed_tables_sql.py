@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from signalbook.pipeline.table_names import quote_name
 from signalbook.pipeline.tables.evolution import select_readable
 from signalbook.pipeline.tables.landed_tables import (
     JSON_TIMES,
@@ -13,7 +14,6 @@ from signalbook.pipeline.tables.landed_tables import (
     format_ddl,
     format_spark_type,
 )
-from signalbook.pipeline.tables.table_names import quote_name
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 

@@ -11,8 +11,8 @@ from tests.pipeline.lake import ORDER, Lake
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import LocalPlace
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
 from signalbook.pipeline.tables.parquet import COLUMNS
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName
 
 INT, TEXT = pa.int32(), pa.string()
 

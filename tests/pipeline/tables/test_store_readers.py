@@ -22,8 +22,8 @@ from tests.pipeline.s3 import place, s3_properties
 
 from signalbook.pipeline import Job, Place, read
 from signalbook.pipeline.journal import TableFormat
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName, find_table_folder
 from signalbook.pipeline.tables.delta import build_delta_options
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName, find_table_folder
 
 FORMATS: Final[tuple[TableFormat, ...]] = ("parquet", "iceberg", "delta")
 ACCEPTED: Final = TableName("parcels", "parcel.accepted")

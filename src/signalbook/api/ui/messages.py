@@ -23,8 +23,8 @@ from signalbook.messages import DefinitionError, Materialised, normalise
 from signalbook.messages.cloudevents import REQUIRED
 from signalbook.messages.definitions.definition import declare_attributes, declare_options
 from signalbook.messages.definitions.normalise import CLOUDEVENTS
-from signalbook.messages.definitions.properties import Property, PropertyError
 from signalbook.messages.definitions.schemas import SchemaUse
+from signalbook.messages.properties import Property, PropertyError
 from signalbook.values import JSON, JSONObject
 from signalbook.work import OutOfTime, TooComplex
 from signalbook.xid import Kind, Xid

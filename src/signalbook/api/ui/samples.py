@@ -25,7 +25,7 @@ from signalbook.messages import build as build_message
 from signalbook.messages.bindings.base import Binding, Uncarriable, find_binding
 from signalbook.messages.cloudevents import JSON_FORMAT, Mode
 from signalbook.messages.eventformats import EventError, find_format
-from signalbook.messages.payloads.payload import UNSET
+from signalbook.messages.payload import UNSET
 from signalbook.messages.producing.building import Param, required_inputs
 from signalbook.values import JSON, Finding, format_timestamp
 from signalbook.xid import Xid

@@ -18,10 +18,10 @@ from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.messages import CompiledDefinition, Param, required_inputs
 from signalbook.messages.cloudevents import JSON_FORMAT, MEDIA_TYPE
-from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Property
-from signalbook.messages.payloads.content import aliases, is_content_type
+from signalbook.messages.content import aliases, is_content_type
 from signalbook.messages.producing.building import declare_properties, is_open
 from signalbook.messages.producing.values import ENVELOPE
+from signalbook.messages.properties import LEGACY_NOW, NOW, Property
 from signalbook.uris import is_uri
 from signalbook.values import JSON, JSONObject
 

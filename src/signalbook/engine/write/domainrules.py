@@ -24,8 +24,8 @@ from signalbook.formats.references import has_open_references, is_importing
 from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messageids
 from signalbook.messages.definitions.lint import lint_selectors, review, review_borrowed
 from signalbook.messages.definitions.normalise import find_stated_base
-from signalbook.messages.definitions.properties import finding
 from signalbook.messages.definitions.schemas import inline_document, readings
+from signalbook.messages.properties import finding
 from signalbook.storage.base import Row
 from signalbook.values import JSON, Finding, JSONObject, Severity
 from signalbook.xid import Kind, Xid, XidError

@@ -16,8 +16,8 @@ from signalbook.messages.bindings import outgoing
 from signalbook.messages.bindings.base import Binding
 from signalbook.messages.bindings.options import make_binary_error
 from signalbook.messages.cloudevents import REQUIRED, Attribute, CloudEvent
-from signalbook.messages.definitions.properties import Property, PropertyError, normalise_property
 from signalbook.messages.message import Message
+from signalbook.messages.properties import Property, PropertyError, normalise_property
 from signalbook.messages.uritemplates import is_template
 from signalbook.values import Finding, JSONObject, format_timestamp
 

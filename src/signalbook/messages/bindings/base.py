@@ -14,9 +14,9 @@ from signalbook import plugins
 from signalbook.errors import SignalbookError
 from signalbook.formats.base import parse_media_type
 from signalbook.messages.cloudevents import BATCH_MEDIA_TYPE, JSON_FORMAT, MEDIA_TYPE, Attribute, CloudEvent, Mode
-from signalbook.messages.definitions.properties import Property
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.message import Message, Reason
+from signalbook.messages.properties import Property
 from signalbook.values import Finding, JSONObject
 
 

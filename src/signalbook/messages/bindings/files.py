@@ -13,8 +13,8 @@ from signalbook.messages.bindings import outgoing
 from signalbook.messages.bindings.base import Binding
 from signalbook.messages.bindings.options import add_content_type
 from signalbook.messages.cloudevents import REQUIRED, Attribute
-from signalbook.messages.definitions.properties import Property
 from signalbook.messages.message import Message
+from signalbook.messages.properties import Property
 from signalbook.values import JSONObject
 
 _NOTHING: Final[Mapping[str, Any]] = {}

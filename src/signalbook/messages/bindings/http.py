@@ -28,8 +28,8 @@ from signalbook.messages.cloudevents import (
     CloudEvent,
     format_attribute,
 )
-from signalbook.messages.definitions.properties import Property, PropertyError
 from signalbook.messages.message import Message
+from signalbook.messages.properties import Property, PropertyError
 from signalbook.messages.uritemplates import is_template
 from signalbook.values import JSON, Finding, JSONObject
 

@@ -27,8 +27,8 @@ from signalbook.messages.bindings.options import (
 )
 from signalbook.messages.bindings.outgoing import regroup
 from signalbook.messages.cloudevents import REQUIRED, Attribute, CloudEvent, format_attribute
-from signalbook.messages.definitions.properties import Property, PropertyError
 from signalbook.messages.message import Message
+from signalbook.messages.properties import Property, PropertyError
 from signalbook.values import Finding, JSONObject
 
 _ATTRIBUTE_PREFIX: Final = "headers.ce_"

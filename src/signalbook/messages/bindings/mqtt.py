@@ -28,8 +28,8 @@ from signalbook.messages.bindings.options import (
 )
 from signalbook.messages.bindings.outgoing import regroup
 from signalbook.messages.cloudevents import ATTRIBUTE_NAME, REQUIRED, Attribute, CloudEvent, format_attribute
-from signalbook.messages.definitions.properties import Property, PropertyError
 from signalbook.messages.message import Message
+from signalbook.messages.properties import Property, PropertyError
 from signalbook.values import Finding, JSONObject
 
 V3: Final = "MQTT/3.1.1"

@@ -23,8 +23,8 @@ from signalbook.messages.bindings.options import (
 )
 from signalbook.messages.bindings.outgoing import escape_header, regroup
 from signalbook.messages.cloudevents import REQUIRED, Attribute, CloudEvent, format_attribute
-from signalbook.messages.definitions.properties import Property
 from signalbook.messages.message import Message
+from signalbook.messages.properties import Property
 from signalbook.values import Finding, JSONObject
 
 _ATTRIBUTE_PREFIX: Final = "headers.ce-"

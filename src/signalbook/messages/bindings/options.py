@@ -14,14 +14,9 @@ from typing import Any, Final, Literal
 from urllib.parse import unquote
 
 from signalbook.messages.cloudevents import JSON_FORMAT, Attribute
-from signalbook.messages.definitions.properties import (
-    Property,
-    PropertyError,
-    find_malformed_property,
-    normalise_property,
-)
 from signalbook.messages.eventformats import EventError
 from signalbook.messages.message import Message, Reason
+from signalbook.messages.properties import Property, PropertyError, find_malformed_property, normalise_property
 from signalbook.messages.uritemplates import is_template
 from signalbook.values import JSON, Finding, JSONObject
 

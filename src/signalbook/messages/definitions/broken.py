@@ -14,9 +14,9 @@ from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.definitions.definition import CompiledDefinition, compile_definition, declare_options
 from signalbook.messages.definitions.lint import find_malformed
 from signalbook.messages.definitions.normalise import CLOUDEVENTS, Bases, materialise
-from signalbook.messages.definitions.properties import PropertyError, find_malformed_property
 from signalbook.messages.definitions.schemas import ContractSchemas
 from signalbook.messages.policy import Policy
+from signalbook.messages.properties import PropertyError, find_malformed_property
 from signalbook.values import JSON, Finding, JSONObject
 
 BROKEN: Final = "broken_definition"

@@ -11,12 +11,12 @@ from typing import Any, Final
 from signalbook.errors import SignalbookError
 from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.cloudevents import CORE, MEDIA_TYPE, REQUIRED, Mode
+from signalbook.messages.content import implied_content_type, is_implied, same_content_type
 from signalbook.messages.definitions.normalise import CLOUDEVENTS
-from signalbook.messages.definitions.properties import Check, Context, Property, PropertyError, Values, compile_property
 from signalbook.messages.definitions.schemas import NONE, ContractSchemas, SchemaUse, find_named_version
 from signalbook.messages.message import Message, Reason
-from signalbook.messages.payloads.content import implied_content_type, is_implied, same_content_type
 from signalbook.messages.policy import Policy
+from signalbook.messages.properties import Check, Context, Property, PropertyError, Values, compile_property
 from signalbook.messages.uritemplates import Template, is_template
 from signalbook.values import Finding, JSONObject, parse_timestamp
 

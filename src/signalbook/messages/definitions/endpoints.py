@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from signalbook.messages.bindings.outgoing import TOKEN
 from signalbook.messages.definitions.lint import lint_envelope_options, lint_header_names
 from signalbook.messages.definitions.normalise import canonical_protocol, is_known_protocol
-from signalbook.messages.definitions.properties import finding
+from signalbook.messages.properties import finding
 from signalbook.messages.uritemplates import TemplateError, is_template, parse_template
 from signalbook.uris import is_uri
 from signalbook.values import JSON, Finding, JSONObject

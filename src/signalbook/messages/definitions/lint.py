@@ -18,6 +18,7 @@ from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.bindings.options import parse_named_items
 from signalbook.messages.bindings.outgoing import TOKEN
 from signalbook.messages.cloudevents import ATTRIBUTE_NAME, MEDIA_TYPE, REQUIRED
+from signalbook.messages.content import is_content_type, same_content_type
 from signalbook.messages.definitions.normalise import (
     ALIASES,
     CLOUDEVENTS,
@@ -28,7 +29,7 @@ from signalbook.messages.definitions.normalise import (
     is_known_protocol,
     materialise,
 )
-from signalbook.messages.definitions.properties import (
+from signalbook.messages.properties import (
     NOW,
     TEXT,
     PropertyError,
@@ -39,7 +40,6 @@ from signalbook.messages.definitions.properties import (
     lint_template,
     make_type_finding,
 )
-from signalbook.messages.payloads.content import is_content_type, same_content_type
 from signalbook.messages.uritemplates import is_template
 from signalbook.values import JSON, Finding, JSONObject, Severity
 

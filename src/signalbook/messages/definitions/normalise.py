@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from signalbook.messages.bindings.base import find_binding
-from signalbook.messages.definitions.properties import PropertyError, finding, normalise_property
+from signalbook.messages.properties import PropertyError, finding, normalise_property
 from signalbook.values import JSON, Finding, JSONObject
 
 CLOUDEVENTS: Final = "CloudEvents/1.0"

@@ -9,8 +9,8 @@ from itertools import takewhile
 from typing import Final
 
 from signalbook.formats import Schema, SchemaError, find
+from signalbook.messages.content import NUMBER_LABEL, reference_of_number
 from signalbook.messages.message import Reason
-from signalbook.messages.payloads.content import NUMBER_LABEL, reference_of_number
 from signalbook.values import JSON, Finding, JSONObject, digest, dump_json
 
 _VERSIONS_PATH: Final = "/versions/"

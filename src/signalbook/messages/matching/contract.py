@@ -13,6 +13,7 @@ import msgspec
 from signalbook.formats.base import format_pointer, shorten
 from signalbook.messages.bindings.base import Binding, find_binding, protocols
 from signalbook.messages.cloudevents import CloudEvent, Mode, find_invalid_attributes
+from signalbook.messages.content import TEXT_INDICATOR, Unreadable, check_text, has_schema_header, unpack_message
 from signalbook.messages.definitions.broken import LeftOut
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, IndexKey
 from signalbook.messages.definitions.lint import lint, lint_together
@@ -24,14 +25,7 @@ from signalbook.messages.matching.index import MAX_EXPLAINED, DefinitionIndex, I
 from signalbook.messages.matching.matching import Fit, MatchSubject, MismatchExplanation, explain, fit_all
 from signalbook.messages.matching.outcome import Accepted, Dropped, Outcome, Passed, Rejected, decide
 from signalbook.messages.message import Message, Reason
-from signalbook.messages.payloads.content import (
-    TEXT_INDICATOR,
-    Unreadable,
-    check_text,
-    has_schema_header,
-    unpack_message,
-)
-from signalbook.messages.payloads.payload import Payload
+from signalbook.messages.payload import Payload
 from signalbook.messages.policy import Policy
 from signalbook.values import JSON, Finding, JSONObject, dump_json
 

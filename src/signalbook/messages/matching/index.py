@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from signalbook.messages.definitions.definition import CompiledDefinition, IndexKey
-from signalbook.messages.definitions.properties import Values
+from signalbook.messages.properties import Values
 from signalbook.messages.uritemplates import Template, TemplateTree
 from signalbook.values import JSON
 

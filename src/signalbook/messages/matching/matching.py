@@ -10,8 +10,8 @@ import msgspec
 
 from signalbook.messages.cloudevents import CloudEvent, Mode
 from signalbook.messages.definitions.definition import CompiledDefinition
-from signalbook.messages.definitions.properties import CONFLICT, Context
 from signalbook.messages.message import Message, Reason
+from signalbook.messages.properties import CONFLICT, Context
 from signalbook.values import Finding
 
 MAX_FINDINGS = 100

@@ -16,9 +16,8 @@ from signalbook.formats import PayloadError
 from signalbook.formats.base import parse_media_type
 from signalbook.messages.cloudevents import MEDIA_TYPE, SPECVERSION, Attribute, CloudEvent, find_invalid_attributes
 from signalbook.messages.definitions.definition import CompiledDefinition, declare_attributes, declare_options
-from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Property
 from signalbook.messages.definitions.schemas import NONE, SchemaUse
-from signalbook.messages.payloads.payload import UNSET, encode_payload
+from signalbook.messages.payload import UNSET, encode_payload
 from signalbook.messages.producing.values import (
     ENVELOPE,
     OPTIONS,
@@ -30,6 +29,7 @@ from signalbook.messages.producing.values import (
     shorten_name,
     simple,
 )
+from signalbook.messages.properties import LEGACY_NOW, NOW, Property
 from signalbook.uris import is_uri
 from signalbook.values import JSON, Finding, format_timestamp, now
 

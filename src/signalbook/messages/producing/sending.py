@@ -9,15 +9,14 @@ from urllib.parse import urlsplit
 
 from signalbook.messages.bindings.base import Binding, Uncarriable, find_binding, protocols
 from signalbook.messages.cloudevents import JSON_FORMAT, MEDIA_TYPE, CloudEvent, Mode
+from signalbook.messages.content import Unreadable, pack_message
 from signalbook.messages.definitions.definition import CompiledDefinition, declare_options
 from signalbook.messages.definitions.lint import lint_inline
 from signalbook.messages.definitions.normalise import canonical_protocol
-from signalbook.messages.definitions.properties import PropertyError
 from signalbook.messages.eventformats import EventError
 from signalbook.messages.matching.contract import Contract
 from signalbook.messages.matching.outcome import Accepted, Outcome, Rejected
 from signalbook.messages.message import Message, Reason
-from signalbook.messages.payloads.content import Unreadable, pack_message
 from signalbook.messages.producing.building import Outbound, OutboundError
 from signalbook.messages.producing.values import (
     Valuation,
@@ -26,6 +25,7 @@ from signalbook.messages.producing.values import (
     declare_undeclared,
     merge_context,
 )
+from signalbook.messages.properties import PropertyError
 from signalbook.values import JSON, Finding, JSONObject
 
 _NO_ENDPOINT: Final[Mapping[str, JSON]] = {}

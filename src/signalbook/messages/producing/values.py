@@ -10,7 +10,7 @@ from uuid import UUID
 
 from signalbook.messages.cloudevents import ATTRIBUTE_NAME
 from signalbook.messages.definitions.definition import CompiledDefinition, names_schema
-from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Context, Property, compile_property
+from signalbook.messages.properties import LEGACY_NOW, NOW, Context, Property, compile_property
 from signalbook.messages.uritemplates import Template, TemplateError
 from signalbook.values import Finding, parse_timestamp
 

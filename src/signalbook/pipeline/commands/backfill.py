@@ -32,14 +32,14 @@ from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.job.subjects import Strategy
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry
 from signalbook.pipeline.landing.rescue_backfill import RESCUE, RescueBackfill
-from signalbook.pipeline.landing.rows import find_layout
-from signalbook.pipeline.landing.staged_files import open_file, open_rows
 from signalbook.pipeline.landing.tasks import settle_columns
 from signalbook.pipeline.places import Place, Where
-from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.report import Tally
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName, find_definition, find_table_folder
 from signalbook.pipeline.tables.evolution import Incompatible, align_rows, merge, promote, rename_columns, rename_rows
 from signalbook.pipeline.tables.formats import find_visible_files, open_tables
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName, find_definition, find_table_folder
+from signalbook.pipeline.tables.layout import find_layout
+from signalbook.pipeline.tables.staged_files import open_file, open_rows
 from signalbook.values import JSONObject
 
 

@@ -21,6 +21,7 @@ from signalbook.messages import Accepted, CompiledDefinition, Contract, Outcome,
 from signalbook.pipeline import columns
 from signalbook.pipeline.commands.backtest_result import Backtest, ChangedVerdict, list_violations
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.fastpath.rows import build_payload_reader, read_attributes, read_opaque
 from signalbook.pipeline.job.candidate import find_affected, with_candidate
 from signalbook.pipeline.job.default_runner import open_runner
 from signalbook.pipeline.job.documents import read_documents
@@ -35,15 +36,14 @@ from signalbook.pipeline.landing.deadletters import (
     read_dead_letters,
     read_message_batches,
 )
-from signalbook.pipeline.landing.rows import build_payload_reader, read_attributes, read_opaque
-from signalbook.pipeline.landing.staged_files import read_rows
 from signalbook.pipeline.landing.tasks import task_failures
 from signalbook.pipeline.places import Place
-from signalbook.pipeline.reports.report import decode
+from signalbook.pipeline.report import decode
 from signalbook.pipeline.sources.base import UnreadableMessage
+from signalbook.pipeline.table_names import DEAD_LETTERS, build_table_name, find_table_folder
 from signalbook.pipeline.tables.evolution import rename_columns, rename_rows
 from signalbook.pipeline.tables.formats import find_visible_files
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, build_table_name, find_table_folder
+from signalbook.pipeline.tables.staged_files import read_rows
 from signalbook.values import JSON, Finding, JSONError, parse_json
 
 _BUCKETS: Final = 1 << 20

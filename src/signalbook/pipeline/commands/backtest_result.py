@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from signalbook.pipeline.reports.report import HELD, MOST, build_violation_kind
+from signalbook.pipeline.report import HELD, MOST, build_violation_kind
 from signalbook.values import Finding, JSONObject
 
 _EXAMPLES: Final = 5

@@ -29,12 +29,12 @@ from signalbook.pipeline.commit import (
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry, TableFormat
-from signalbook.pipeline.landing.staged_files import ROW_GROUP_BYTES, open_file, open_rows
 from signalbook.pipeline.places import Place, Where
-from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.report import Tally
+from signalbook.pipeline.table_names import TableName, find_definition, find_table_folder
 from signalbook.pipeline.tables.evolution import align_rows, merge, promote
 from signalbook.pipeline.tables.formats import find_visible_files, open_tables
-from signalbook.pipeline.tables.table_names import TableName, find_definition, find_table_folder
+from signalbook.pipeline.tables.staged_files import ROW_GROUP_BYTES, open_file, open_rows
 from signalbook.values import JSONObject
 
 

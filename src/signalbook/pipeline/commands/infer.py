@@ -29,7 +29,7 @@ from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.tasks import task_failures
 from signalbook.pipeline.places import Storage
-from signalbook.pipeline.reports.report import build_violation_kind
+from signalbook.pipeline.report import build_violation_kind
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import Split, UnreadableMessage
 from signalbook.pipeline.sources.detection import detect_format

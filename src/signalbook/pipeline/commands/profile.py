@@ -25,9 +25,9 @@ from signalbook.pipeline.job.documents import read_documents
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.places import Where
+from signalbook.pipeline.table_names import TableName
 from signalbook.pipeline.tables.evolution import match_columns, rename_columns
 from signalbook.pipeline.tables.landed_tables import LandedTables
-from signalbook.pipeline.tables.table_names import TableName
 from signalbook.values import JSONObject
 
 

@@ -37,7 +37,6 @@ from signalbook.pipeline.landing.deadletters import (
     read_verdicts,
 )
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.staged_files import StagedFiles
 from signalbook.pipeline.landing.tasks import (
     BatchAttempt,
     Intake,
@@ -46,10 +45,11 @@ from signalbook.pipeline.landing.tasks import (
     encode_manifest,
 )
 from signalbook.pipeline.places import Place, Where, place_of
-from signalbook.pipeline.reports.report import Report, Tally
+from signalbook.pipeline.report import Report, Tally
 from signalbook.pipeline.sources.base import Split
+from signalbook.pipeline.table_names import DEAD_LETTERS, find_table_folder
 from signalbook.pipeline.tables.formats import find_visible_files
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, find_table_folder
+from signalbook.pipeline.tables.staged_files import StagedFiles
 from signalbook.values import JSONObject, now
 
 WANTED: Final = "wanted.json"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from signalbook.errors import SignalbookError
 from signalbook.messages import Policy
+from signalbook.pipeline import native
 from signalbook.pipeline.commit import (
     check_reachable,
     check_same_input,
@@ -22,7 +23,6 @@ from signalbook.pipeline.commit import (
     land,
 )
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.job.default_runner import open_runner
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress, check_policy
 from signalbook.pipeline.job.runner import Runner
@@ -30,7 +30,7 @@ from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.tasks import BatchAttempt, Intake
 from signalbook.pipeline.places import Place
-from signalbook.pipeline.reports.report import Report
+from signalbook.pipeline.report import Report
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import FileSource, RecordSource
 from signalbook.pipeline.sources.inputs import find_files, plan_tasks

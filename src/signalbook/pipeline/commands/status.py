@@ -10,9 +10,9 @@ from typing import Final
 
 from signalbook.pipeline.journal import Journal, store_errors
 from signalbook.pipeline.places import Place, Where
-from signalbook.pipeline.reports.report import Report, Tally
+from signalbook.pipeline.report import Report, Tally
 from signalbook.pipeline.sources import spool
-from signalbook.pipeline.tables.table_names import escape
+from signalbook.pipeline.table_names import escape
 from signalbook.values import JSONObject, digest, format_timestamp
 
 STREAMS: Final = "streams"

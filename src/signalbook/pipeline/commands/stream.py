@@ -37,12 +37,12 @@ from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.tasks import Intake, explain_failure, settle_columns
 from signalbook.pipeline.locks import Lock, lock_of
 from signalbook.pipeline.places import Place, place_of
-from signalbook.pipeline.reports.report import Report
+from signalbook.pipeline.report import Report
 from signalbook.pipeline.sources import base, spool
 from signalbook.pipeline.sources.base import RecordSource
 from signalbook.pipeline.sources.receiver import SpoolingSource
 from signalbook.pipeline.spark import SLOW
-from signalbook.pipeline.tables.table_names import escape
+from signalbook.pipeline.table_names import escape
 from signalbook.values import fingerprint
 
 _CHECKPOINT: Final = "checkpoint"

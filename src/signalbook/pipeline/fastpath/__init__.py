@@ -1,1 +1,1 @@
-"""The pipeline's fast path: it turns messages into rows of tables, whole columns at a time."""
+"""Turn messages into rows of tables, whole columns at a time. The slow path builds its rows here as well."""

@@ -21,11 +21,10 @@ from signalbook.messages.cloudevents import REQUIRED, SPECVERSION, find_invalid_
 from signalbook.messages.matching.matching import MAX_FINDINGS, breach_reason
 from signalbook.messages.uritemplates import Template
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import build_text_maps
+from signalbook.pipeline.arrays import Offsets, build_text_maps
 from signalbook.pipeline.fastpath.batch import IN_JSON, EventBatch, combine, encode_texts, find_firsts, make_dense
 from signalbook.pipeline.fastpath.properties import make_hashable
 from signalbook.pipeline.fastpath.verdicts import RejectionVerdict, Verdicts
-from signalbook.pipeline.sources.base import Offsets
 from signalbook.values import Finding, canonical_json
 
 # Results that are cached before the cache is emptied: anybody may send any number of values.

@@ -15,9 +15,8 @@ from fastavro.read import LOGICAL_READERS
 from signalbook.formats import Shape, Struct
 from signalbook.formats.avro.document import PRIMITIVES, Type
 from signalbook.formats.avro.format import AvroSchema
-from signalbook.pipeline import columns
-from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.fastpath.native import Decode, NoPlan
+from signalbook.pipeline import columns, native
+from signalbook.pipeline.native import Decode, NoPlan
 from signalbook.values import JSONObject
 
 # A plan in the form that native/src/avro.rs reads.

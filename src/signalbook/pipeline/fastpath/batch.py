@@ -21,6 +21,7 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import (
     LOWERED,
     HeaderNames,
+    Offsets,
     build_text_maps,
     parse_timestamps,
     read_timestamps,
@@ -28,8 +29,8 @@ from signalbook.pipeline.arrays import (
 )
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import properties
-from signalbook.pipeline.fastpath.native import PayloadSpans
-from signalbook.pipeline.sources.base import NOWHERE, MessageBatch, Offsets, build_transport_arrays
+from signalbook.pipeline.native import PayloadSpans
+from signalbook.pipeline.sources.base import NOWHERE, MessageBatch, build_transport_arrays
 
 Kinds = npt.NDArray[np.uint8]
 # The kinds of extension values as numbers, and for each kind the function from text to value.

@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from signalbook.messages import CompiledDefinition, Message, Mode
 from signalbook.messages.bindings.base import find_structured_mode
 from signalbook.messages.cloudevents import ATTRIBUTE_NAME, CORE, REQUIRED
-from signalbook.messages.payloads.content import SCHEMA_HEADER, TEXT_INDICATOR
+from signalbook.messages.content import SCHEMA_HEADER, TEXT_INDICATOR
+from signalbook.pipeline import native
 from signalbook.pipeline.columns import ATTRIBUTES
-from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.batch import AS_BYTES, NO_DATA, EventColumns, ExtensionColumn
 from signalbook.pipeline.fastpath.headers import ENCODING, Headers, undo_encodings
 from signalbook.pipeline.fastpath.modes import MOST_EXTENSIONS, select_odd_versions
-from signalbook.pipeline.fastpath.native import PayloadSpans
+from signalbook.pipeline.native import PayloadSpans
 from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch
 from signalbook.pipeline.sources.files import request_records
 

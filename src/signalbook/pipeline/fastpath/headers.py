@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from signalbook.messages.payloads.content import Unreadable, unpack_body
+from signalbook.messages.content import Unreadable, unpack_body
 from signalbook.pipeline.arrays import HeaderNames, decode_utf8
 from signalbook.pipeline.fastpath.batch import ExtensionColumn
 from signalbook.pipeline.sources.base import ALONE, MessageBatch

@@ -14,11 +14,10 @@ from signalbook.formats import Schema
 from signalbook.formats.jsonschema.columns import find_closed_members
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import CompiledDefinition
-from signalbook.pipeline import rescue
-from signalbook.pipeline.fastpath import native
+from signalbook.pipeline import native, rescue
+from signalbook.pipeline.arrays import Offsets
 from signalbook.pipeline.fastpath.batch import EventBatch, combine, encode_texts, find_firsts
-from signalbook.pipeline.fastpath.native import Decode, NoPlan, PayloadSpans, Reading, check_json_name
-from signalbook.pipeline.sources.base import Offsets
+from signalbook.pipeline.native import Decode, NoPlan, PayloadSpans, Reading, check_json_name
 from signalbook.values import JSON, JSONError, parse_json
 
 _MAX_DEPTH: Final = 4

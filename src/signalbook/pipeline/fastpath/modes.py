@@ -19,14 +19,14 @@ import pyarrow.compute as pc
 
 from signalbook.messages import CompiledDefinition
 from signalbook.messages.cloudevents import CORE, SPECVERSION
-from signalbook.messages.payloads.content import unpack_body
-from signalbook.pipeline import rescue
+from signalbook.messages.content import unpack_body
+from signalbook.pipeline import native, rescue
 from signalbook.pipeline.arrays import build_opaque_arrays
 from signalbook.pipeline.columns import ATTRIBUTES
-from signalbook.pipeline.fastpath import native, payloads
+from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.fastpath.batch import NO_DATA, EventColumns, ExtensionColumn
 from signalbook.pipeline.fastpath.headers import ENCODING, Headers, undo_encodings
-from signalbook.pipeline.fastpath.native import Decode, Decoded, PayloadSpans
+from signalbook.pipeline.native import Decode, Decoded, PayloadSpans
 from signalbook.pipeline.sources.base import ALONE, BLANK, CASELESS, MessageBatch
 
 _EXTENSION: Final = re.compile(r"[a-z0-9]{1,64}", re.ASCII)

@@ -27,13 +27,13 @@ from signalbook.formats.jsonschema.guards import EXACT_FLOAT, guard, has_member_
 from signalbook.formats.jsonschema.normal import Arrays, NormalForm, Numbers, Objects, Strings, find_ends
 from signalbook.formats.jsonschema.pattern import translate
 from signalbook.formats.protobuf.format import ProtobufSchema
+from signalbook.messages.content import read_schema_id
 from signalbook.messages.definitions.schemas import SchemaUse
-from signalbook.messages.payloads.content import read_schema_id
-from signalbook.pipeline import columns, rescue
-from signalbook.pipeline.arrays import ValueForm, make_builder
-from signalbook.pipeline.fastpath import native
+from signalbook.pipeline import columns, native, rescue
+from signalbook.pipeline.arrays import Offsets, ValueForm, make_builder
 from signalbook.pipeline.fastpath.avro import build_avro_decoder
-from signalbook.pipeline.fastpath.native import (
+from signalbook.pipeline.fastpath.protobuf import build_protobuf_decoder
+from signalbook.pipeline.native import (
     Decode,
     Decoded,
     NoPlan,
@@ -45,8 +45,6 @@ from signalbook.pipeline.fastpath.native import (
     build_struct_reading,
     check_json_name,
 )
-from signalbook.pipeline.fastpath.protobuf import build_protobuf_decoder
-from signalbook.pipeline.sources.base import Offsets
 
 _Planned = AvroSchema | JsonSchema | ProtobufSchema
 # Decoders by schema, and then by whether columns are typed and whether payloads are JSON. None: there is no decoder.

@@ -21,6 +21,7 @@ import pyarrow as pa
 from signalbook.messages import CompiledDefinition, Contract, Message, Mode, Rejected
 from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.pipeline import columns
+from signalbook.pipeline.arrays import Offsets
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath.addresses import AddressIndex
 from signalbook.pipeline.fastpath.attributes import EnvelopeChecks
@@ -39,9 +40,8 @@ from signalbook.pipeline.fastpath.prefixed import PayloadHeads, PlanCache, Prefi
 from signalbook.pipeline.fastpath.properties import is_known
 from signalbook.pipeline.fastpath.reasons import PayloadReasons, find_reasons
 from signalbook.pipeline.fastpath.routes import LeftOver, PlainRoute, Result, land_rows, undecoded
+from signalbook.pipeline.fastpath.rows import RowBuilder
 from signalbook.pipeline.fastpath.verdicts import RejectionVerdict, Verdicts
-from signalbook.pipeline.landing.rows import RowBuilder
-from signalbook.pipeline.sources.base import Offsets
 
 _CONTENT_TYPE: Final = ATTRIBUTES.index("datacontenttype")
 # The limit of routes and of the length of their content types, because senders may make up any number of these. A route

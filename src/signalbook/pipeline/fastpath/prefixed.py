@@ -15,16 +15,16 @@ import numpy.typing as npt
 from signalbook.formats.base import is_elsewhere, is_indexed
 from signalbook.formats.protobuf import FORMAT as PROTOBUF
 from signalbook.messages import CompiledDefinition, Contract, Message, Rejected
+from signalbook.messages.content import SCHEMA_HEADER, read_schema_id
 from signalbook.messages.matching.outcome import rejected_payload
-from signalbook.messages.payloads.content import SCHEMA_HEADER, read_schema_id
+from signalbook.pipeline.arrays import Offsets
 from signalbook.pipeline.fastpath import resolution
 from signalbook.pipeline.fastpath.batch import EventBatch, group_by_number
-from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
 from signalbook.pipeline.fastpath.reasons import Judge, PayloadReasons, find_schema_reasons
 from signalbook.pipeline.fastpath.routes import PlainRoute, undecoded
+from signalbook.pipeline.fastpath.rows import RowBuilder
 from signalbook.pipeline.fastpath.verdicts import RejectionVerdict
-from signalbook.pipeline.landing.rows import RowBuilder
-from signalbook.pipeline.sources.base import Offsets
+from signalbook.pipeline.native import Decode, PayloadSpans
 
 _PROTOCOL: Final = "KAFKA"
 _SCHEMA_HEADER_PROPERTY: Final = f"headers.{SCHEMA_HEADER}"

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from signalbook.messages import parse_sections
 from signalbook.messages.bindings.mqtt import V5
 from signalbook.messages.bindings.options import decode_text
-from signalbook.pipeline.arrays import HeaderNames, decode_escaped, list_property_pairs
+from signalbook.pipeline.arrays import HeaderNames, Offsets, decode_escaped, list_property_pairs
 from signalbook.pipeline.sources.amqp_sections import build_sections, read_sections
-from signalbook.pipeline.sources.base import MessageBatch, Offsets, read_addresses
+from signalbook.pipeline.sources.base import MessageBatch, read_addresses
 
 _AMQP: Final = "AMQP/1.0"
 # The property of each protocol that is the address of its records.

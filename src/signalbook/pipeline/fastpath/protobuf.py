@@ -10,9 +10,8 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from signalbook.formats import Shape, Struct
 from signalbook.formats.protobuf.convert import map_value
 from signalbook.formats.protobuf.format import ProtobufSchema
-from signalbook.pipeline import columns
-from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.fastpath.native import Decode, NoPlan, check_json_name
+from signalbook.pipeline import columns, native
+from signalbook.pipeline.native import Decode, NoPlan, check_json_name
 
 # A plan in the form that native/src/protobuf.rs reads.
 Plan = tuple[Any, ...]

@@ -24,11 +24,12 @@ from signalbook.messages import CloudEvent, CompiledDefinition, Message, Policy,
 from signalbook.messages.eventformats import JSON_EVENTS, EventError
 from signalbook.messages.matching.matching import MAX_FINDINGS
 from signalbook.messages.matching.outcome import rejected_payload
-from signalbook.pipeline.fastpath import native, payloads
+from signalbook.pipeline import native
+from signalbook.pipeline.arrays import Offsets
+from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.fastpath.batch import find_firsts
-from signalbook.pipeline.fastpath.native import NoPlan, PayloadSpans
 from signalbook.pipeline.fastpath.verdicts import NO_VERDICT, RejectionVerdict
-from signalbook.pipeline.sources.base import Offsets
+from signalbook.pipeline.native import NoPlan, PayloadSpans
 from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, parse_json
 
 # Results that are cached before the cache is emptied: anybody may send any number of values.

@@ -22,8 +22,8 @@ from signalbook.messages.definitions.schemas import SchemaUse
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS, ValueForm, make_builder
 from signalbook.pipeline.fastpath import payloads
-from signalbook.pipeline.fastpath.native import Decode, Decoded, NoPlan, PayloadSpans
-from signalbook.pipeline.landing.rows import find_layout
+from signalbook.pipeline.native import Decode, Decoded, NoPlan, PayloadSpans
+from signalbook.pipeline.tables.layout import find_layout
 from signalbook.values import JSONObject
 
 Convert = Callable[[pa.Array], pa.Array]

@@ -17,14 +17,14 @@ import pyarrow as pa
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline import columns
-from signalbook.pipeline.arrays import MISFITS
+from signalbook.pipeline.arrays import MISFITS, Offsets
 from signalbook.pipeline.fastpath.attributes import EnvelopeChecks
 from signalbook.pipeline.fastpath.batch import EventBatch, make_dense
-from signalbook.pipeline.fastpath.native import Decode, Decoded, PayloadSpans
 from signalbook.pipeline.fastpath.reasons import PayloadReasons, Reasons, SameReason, load_reasons
+from signalbook.pipeline.fastpath.rows import RowBuilder
 from signalbook.pipeline.fastpath.verdicts import NO_VERDICT, Rejections
-from signalbook.pipeline.landing.rows import RowBuilder
-from signalbook.pipeline.sources.base import MessageBatch, Offsets
+from signalbook.pipeline.native import Decode, Decoded, PayloadSpans
+from signalbook.pipeline.sources.base import MessageBatch
 
 _ENVELOPE: Final = len(columns.ENVELOPE)
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 from signalbook.messages import CompiledDefinition, Contract, Outcome, Rejected
 from signalbook.messages.bindings.mqtt import V5
 from signalbook.messages.definitions.source import Outline
+from signalbook.pipeline.arrays import Offsets
 from signalbook.pipeline.fastpath.addresses import AddressIndex
 from signalbook.pipeline.fastpath.attributes import AttributeChecks, EnvelopeChecks, build_checks_key, find_missing
 from signalbook.pipeline.fastpath.batch import IN_JSON, MIN_BATCH_BYTES, NO_DATA, SENT_AS, EventBatch, EventColumns
@@ -30,7 +31,6 @@ from signalbook.pipeline.fastpath.modes import (
     find_bytes_decoder,
     find_json_decoder,
 )
-from signalbook.pipeline.fastpath.native import PayloadSpans
 from signalbook.pipeline.fastpath.plain import PlainPath
 from signalbook.pipeline.fastpath.properties import is_known
 from signalbook.pipeline.fastpath.reasons import (
@@ -54,9 +54,10 @@ from signalbook.pipeline.fastpath.routes import (
     refuse_all,
     undecoded,
 )
+from signalbook.pipeline.fastpath.rows import RowBuilder
 from signalbook.pipeline.fastpath.verdicts import NO_VERDICT, Rejections, RejectionVerdict, Verdicts
-from signalbook.pipeline.landing.rows import RowBuilder
-from signalbook.pipeline.sources.base import MessageBatch, Offsets
+from signalbook.pipeline.native import PayloadSpans
+from signalbook.pipeline.sources.base import MessageBatch
 
 _MAX_BATCH_BYTES: Final = 128 * 1024 * 1024
 _BATCH_BYTES_OF_TYPE: Final = 256 * 1024

@@ -9,8 +9,9 @@ from typing import Final
 import numpy as np
 
 from signalbook.messages import Reason, Rejected
+from signalbook.pipeline.arrays import Offsets
 from signalbook.pipeline.fastpath.batch import EventBatch
-from signalbook.pipeline.sources.base import MessageBatch, Offsets
+from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.values import Finding
 
 NO_VERDICT: Final = -1

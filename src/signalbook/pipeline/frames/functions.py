@@ -14,7 +14,7 @@ from signalbook.pipeline.frames.contract import Contract, check_contract
 from signalbook.pipeline.frames.rows import TextRowBuilder
 from signalbook.pipeline.frames.validation import Validation
 from signalbook.pipeline.sources.base import RECORD_TYPES
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS
+from signalbook.pipeline.table_names import DEAD_LETTERS
 
 _CHECKED: Final = (
     "valid boolean, definition string, version string, data string, reason string, violations array<string>"

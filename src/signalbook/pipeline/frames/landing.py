@@ -24,7 +24,7 @@ from signalbook.pipeline.journal import Partition, TableFormat
 from signalbook.pipeline.landing.tasks import Intake, Task, record_tasks
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Where
-from signalbook.pipeline.reports.report import Report
+from signalbook.pipeline.report import Report
 from signalbook.pipeline.sources.message_columns import MessageColumns, select_messages
 from signalbook.pipeline.tables.catalogs import build_catalog_section, parse_catalog
 from signalbook.values import fingerprint

@@ -13,15 +13,15 @@ from msgspec import UNSET
 
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline import columns, exact
-from signalbook.pipeline.fastpath.native import Decode, Decoded, PayloadSpans
-from signalbook.pipeline.landing.rows import (
-    OPAQUE,
+from signalbook.pipeline.fastpath.rows import (
     AcceptedRow,
     Bookkeeping,
     RowBuilder,
     build_payload_reader,
     has_json_payloads,
 )
+from signalbook.pipeline.native import Decode, Decoded, PayloadSpans
+from signalbook.pipeline.tables.layout import OPAQUE
 from signalbook.values import JSON
 
 LANDED: Final = columns.decode_constants(columns.encode_constants(columns.build_landed(None)))

@@ -13,10 +13,10 @@ from signalbook.formats.base import is_json
 from signalbook.messages import CloudEvent, Message, Mode, format_attribute
 from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.cloudevents import Attribute
+from signalbook.messages.content import Unreadable, unpack_message
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.matching.contract import decode_event
-from signalbook.messages.payloads.content import Unreadable, unpack_message
-from signalbook.messages.payloads.payload import Payload
+from signalbook.messages.payload import Payload
 from signalbook.pipeline.inference.discriminators import (
     ANY_TOPIC,
     Discriminator,

@@ -14,8 +14,8 @@ from signalbook.confluent.schemas import find_reference_targets
 from signalbook.documents import Parts, SourceDocument, Upload, make_upload, read_bytes, read_folder, source_of
 from signalbook.formats.imports import ROOT_LABEL
 from signalbook.formats.references import ReferableSchema, is_referable, list_identities
+from signalbook.messages import content
 from signalbook.messages.definitions.normalise import find_stated_base
-from signalbook.messages.payloads import content
 from signalbook.pipeline.errors import PipelineError
 from signalbook.uris import without_user
 from signalbook.values import JSONObject, dump_json

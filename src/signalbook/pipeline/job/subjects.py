@@ -20,7 +20,7 @@ from signalbook.formats import SchemaError
 from signalbook.formats.avro.document import list_defined_names
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.protobuf.format import FORMAT as PROTOBUF
-from signalbook.messages.payloads.content import reference_of_number
+from signalbook.messages.content import reference_of_number
 from signalbook.pipeline.errors import PipelineError
 from signalbook.values import JSONError, JSONObject, parse_json
 

@@ -16,22 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from signalbook.messages import Message, of_record, to_record
+from signalbook.messages.message import find_address
 from signalbook.pipeline import columns
+from signalbook.pipeline.arrays import Offsets
+from signalbook.pipeline.fastpath.rows import Bookkeeping, build_violation_row
 from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict
 from signalbook.pipeline.job.jobs import DeadLetterFilter
-from signalbook.pipeline.landing.rows import Bookkeeping, build_violation_row, find_address
-from signalbook.pipeline.landing.staged_files import read_rows
 from signalbook.pipeline.places import Where
-from signalbook.pipeline.sources.base import (
-    LIGHTEST,
-    NOWHERE,
-    MessageBatch,
-    MessageLocation,
-    Offsets,
-    Source,
-    UnreadableMessage,
-)
+from signalbook.pipeline.sources.base import LIGHTEST, NOWHERE, MessageBatch, MessageLocation, Source, UnreadableMessage
 from signalbook.pipeline.sources.message_records import Recording
+from signalbook.pipeline.tables.staged_files import read_rows
 from signalbook.values import Finding
 
 Mask = npt.NDArray[np.bool_]

@@ -16,9 +16,9 @@ import numpy as np
 from signalbook.messages import Accepted, CompiledDefinition, Contract, Message
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath.modes import find_bytes_decoder
-from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
 from signalbook.pipeline.fastpath.routes import LandedRows
-from signalbook.pipeline.landing.rows import AcceptedRow, RowBuilder
+from signalbook.pipeline.fastpath.rows import AcceptedRow, RowBuilder
+from signalbook.pipeline.native import Decode, PayloadSpans
 from signalbook.pipeline.sources.base import LIGHTEST, MessageLocation
 
 # The number of bytes of payloads that are decoded at once.

@@ -33,11 +33,11 @@ from signalbook.pipeline.fastpath.binary import BinaryMode
 from signalbook.pipeline.fastpath.modes import ContentMode, PlainMode, StructuredMode
 from signalbook.pipeline.fastpath.routes import Ignored, LandedRows, LeftOver, Result
 from signalbook.pipeline.fastpath.routing import FastPath
+from signalbook.pipeline.fastpath.rows import AcceptedRow, Bookkeeping, RowBuilder
 from signalbook.pipeline.fastpath.verdicts import Rejections, RejectionVerdict
 from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows, build_rejected_rows
 from signalbook.pipeline.landing.pending_payloads import PendingPayloads
-from signalbook.pipeline.landing.rows import AcceptedRow, Bookkeeping, RowBuilder
-from signalbook.pipeline.reports.report import Span, Tally, find_charged
+from signalbook.pipeline.report import Span, Tally, find_charged
 from signalbook.pipeline.sources.base import (
     ALONE,
     LIGHTEST,
@@ -49,7 +49,7 @@ from signalbook.pipeline.sources.base import (
     release_memory,
 )
 from signalbook.pipeline.sources.plain import PlainJson
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
 from signalbook.values import Finding
 
 # Input bytes whose messages may wait before all are turned into rows: columns of a few values each are slow to make.

@@ -1,1 +1,1 @@
-"""The results of batches: reports, metrics, and their upload to a registry."""
+"""Send the reports of batches to a registry, and count them in metrics."""

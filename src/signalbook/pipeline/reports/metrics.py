@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from signalbook.pipeline.errors import PipelineError, build_disk_error
-from signalbook.pipeline.reports.report import Report, Tally, Violations
+from signalbook.pipeline.report import Report, Tally, Violations
 
 _PREFIX: Final = "signalbook_pipeline_"
 _PIPELINE: Final = "pipeline"

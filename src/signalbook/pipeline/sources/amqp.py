@@ -19,9 +19,9 @@ from signalbook.brokers.amqp.connection import AMQPDelivery, AMQPReceiver
 from signalbook.brokers.amqp.messages import AMQPError, body_bytes, split_body
 from signalbook.brokers.connection import BrokerTimeout
 from signalbook.messages import Message
+from signalbook.messages.message import find_address
 from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.landing.rows import find_address
 from signalbook.pipeline.sources import brokers, receiver
 from signalbook.pipeline.sources.amqp_sections import build_message, read_sections
 from signalbook.pipeline.sources.base import MessageBatch

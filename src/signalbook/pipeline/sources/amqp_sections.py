@@ -11,7 +11,7 @@ import pyarrow as pa
 from signalbook.brokers.amqp.messages import DescribedValue, Timestamp, sections
 from signalbook.messages import Message, format_sections
 from signalbook.messages.bindings.amqp import MEDIA, message
-from signalbook.pipeline.fastpath.native import PayloadSpans, load_module, read_columns
+from signalbook.pipeline.native import PayloadSpans, load_module, read_columns
 
 # The columns that the native module returns: sections, content types and encodings of messages.
 _STATED: Final = pa.schema([(name, pa.string()) for name in ("sections", "content_type", "content_encoding")])

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from signalbook import plugins
 from signalbook.messages import Message
 from signalbook.pipeline import arrays, columns
-from signalbook.pipeline.arrays import HeaderNames
+from signalbook.pipeline.arrays import HeaderNames, Offsets
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Storage
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 GROUP: Final = "signalbook.sources"
-Offsets = npt.NDArray[np.int64]
 # The least memory, in bytes, that a message is assumed to take: an empty message takes memory, too.
 LIGHTEST: Final = 128
 # The whitespace that may separate messages in text.

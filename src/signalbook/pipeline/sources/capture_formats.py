@@ -31,7 +31,7 @@ from signalbook.pipeline.sources.compression import COMPRESSED_SUFFIXES
 from signalbook.pipeline.sources.input_file import open_input
 from signalbook.pipeline.sources.salvage import CaptureFile
 from signalbook.pipeline.spark import unite_frames
-from signalbook.pipeline.tables.table_names import quote_name
+from signalbook.pipeline.table_names import quote_name
 from signalbook.plugins import install
 
 _DELTA: Final = "delta"

@@ -16,8 +16,9 @@ import pyarrow as pa
 from signalbook.messages import Message
 from signalbook.messages.bindings.http import request
 from signalbook.messages.cloudevents import JSON_FORMAT
-from signalbook.pipeline.fastpath.native import load_module
+from signalbook.pipeline.arrays import Offsets
 from signalbook.pipeline.limits import MAX_MESSAGE
+from signalbook.pipeline.native import load_module
 from signalbook.pipeline.sources.base import (
     ALONE,
     BLANK,
@@ -25,7 +26,6 @@ from signalbook.pipeline.sources.base import (
     RECORD_TYPES,
     DamagedFile,
     MessageBatch,
-    Offsets,
     Split,
     UnreadableMessage,
     build_single_batch,

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from signalbook.messages.message import format_sections
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import HeaderNames, list_header_pairs
-from signalbook.pipeline.fastpath.native import PayloadSpans, load_module, read_columns
+from signalbook.pipeline.native import PayloadSpans, load_module, read_columns
 from signalbook.pipeline.sources.base import MessageBatch
 
 _TEXT: Final = pa.schema([("", pa.string())])

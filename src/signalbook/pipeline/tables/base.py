@@ -12,7 +12,7 @@ from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, JournalEntry
 from signalbook.pipeline.places import Place, run_in_parallel
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName, quote_name
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName, quote_name
 
 DAY_OF_INSTANT: Final = f"date_from_unix_date(CAST(unix_micros({quote_name(LANDED_AT)}) DIV 86400000000 AS INT))"
 """A Spark SQL expression for the UTC day of ``LANDED_AT``. It does not depend on the time zone of the session."""

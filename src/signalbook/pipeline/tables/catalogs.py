@@ -18,7 +18,7 @@ import msgspec
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.places import Where, place_of
-from signalbook.pipeline.tables.table_names import CATALOG_FILE
+from signalbook.pipeline.table_names import CATALOG_FILE
 
 VARIABLE: Final = re.compile(r"\$\{(\w+)\}", re.ASCII)
 

@@ -14,10 +14,10 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from signalbook.formats import Struct
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline import columns
-from signalbook.pipeline.landing.rows import find_layout
+from signalbook.pipeline.table_names import TableName, build_table_name, quote_name
 from signalbook.pipeline.tables.evolution import select_readable
+from signalbook.pipeline.tables.layout import find_layout
 from signalbook.pipeline.tables.spark_sql import quote_identifier, quote_string
-from signalbook.pipeline.tables.table_names import TableName, build_table_name, quote_name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,6 +37,14 @@ from signalbook.pipeline.places import HdfsPlace, Place, StorePlace, Where, plac
 from signalbook.pipeline.places.identities import KEY, GoogleTokens
 from signalbook.pipeline.places.roles import ContainerKeys
 from signalbook.pipeline.places.stores import SCHEMES, retry, shorten_error
+from signalbook.pipeline.table_names import (
+    DEAD_LETTERS,
+    TableName,
+    find_definition,
+    find_table_folder,
+    quote_name,
+    restore_name,
+)
 from signalbook.pipeline.tables.base import (
     Outdated,
     Tables,
@@ -47,14 +55,6 @@ from signalbook.pipeline.tables.base import (
     select_versions,
 )
 from signalbook.pipeline.tables.evolution import change_fields, merge, refuse, select_readable, simplify
-from signalbook.pipeline.tables.table_names import (
-    DEAD_LETTERS,
-    TableName,
-    find_definition,
-    find_table_folder,
-    quote_name,
-    restore_name,
-)
 
 LOG: Final = "_delta_log"
 _TRIES: Final = 5

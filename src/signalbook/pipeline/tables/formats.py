@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, Journal, TableFormat
 from signalbook.pipeline.places import Where
+from signalbook.pipeline.table_names import TableName, find_table_folder
 from signalbook.pipeline.tables.base import Tables
 from signalbook.pipeline.tables.parquet import ParquetTables
-from signalbook.pipeline.tables.table_names import TableName, find_table_folder
 from signalbook.plugins import install
 
 

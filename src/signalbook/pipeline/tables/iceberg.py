@@ -37,6 +37,14 @@ from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import PREPARED, JournalEntry
 from signalbook.pipeline.places import Place, Where, place_of
+from signalbook.pipeline.table_names import (
+    DEAD_LETTERS,
+    TABLES,
+    TableName,
+    find_definition,
+    find_table_folder,
+    quote_name,
+)
 from signalbook.pipeline.tables.base import (
     Outdated,
     Tables,
@@ -58,14 +66,6 @@ from signalbook.pipeline.tables.iceberg_transactions import (
     TableTransaction,
     Watched,
     has,
-)
-from signalbook.pipeline.tables.table_names import (
-    DEAD_LETTERS,
-    TABLES,
-    TableName,
-    find_definition,
-    find_table_folder,
-    quote_name,
 )
 from signalbook.values import digest
 

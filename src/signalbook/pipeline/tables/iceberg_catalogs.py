@@ -26,6 +26,7 @@ from requests.adapters import HTTPAdapter
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.places import Place, Storage, Where, place_of
+from signalbook.pipeline.table_names import CATALOG_DATABASE, TABLES
 from signalbook.pipeline.tables.base import Outdated
 from signalbook.pipeline.tables.catalogs import (
     NAME,
@@ -37,7 +38,6 @@ from signalbook.pipeline.tables.catalogs import (
 )
 from signalbook.pipeline.tables.iceberg_sql import RememberingSqlCatalog
 from signalbook.pipeline.tables.iceberg_store import StoreCatalog, build_io_properties
-from signalbook.pipeline.tables.table_names import CATALOG_DATABASE, TABLES
 
 _KEPT: Final = "a batch that was under way is kept, and the next run goes on with it"
 

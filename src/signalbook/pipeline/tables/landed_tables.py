@@ -23,21 +23,14 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal, TableFormat, store_errors
-from signalbook.pipeline.landing.staged_files import read_rows
 from signalbook.pipeline.places import Place, Where, place_of, run_in_parallel
 from signalbook.pipeline.spark import build_numbers, can_reach, unite_frames
+from signalbook.pipeline.table_names import DEAD_LETTERS, TABLES, TableName, find_definition, quote_name, restore_name
 from signalbook.pipeline.tables.base import DAY_OF_INSTANT, Tables
 from signalbook.pipeline.tables.evolution import align_rows, match_columns, select_readable, unite
 from signalbook.pipeline.tables.formats import open_tables
 from signalbook.pipeline.tables.spark_sql import quote_identifier, quote_string
-from signalbook.pipeline.tables.table_names import (
-    DEAD_LETTERS,
-    TABLES,
-    TableName,
-    find_definition,
-    quote_name,
-    restore_name,
-)
+from signalbook.pipeline.tables.staged_files import read_rows
 from signalbook.values import JSONObject
 
 _SUFFIX: Final = ".parquet"

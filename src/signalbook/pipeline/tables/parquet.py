@@ -20,6 +20,7 @@ from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import JournalEntry
 from signalbook.pipeline.places import Place, Where, place_of
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName, find_table_folder, quote_name
 from signalbook.pipeline.tables.base import (
     Tables,
     build_day_folder,
@@ -29,7 +30,6 @@ from signalbook.pipeline.tables.base import (
     select_versions,
 )
 from signalbook.pipeline.tables.evolution import merge, refuse
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName, find_table_folder, quote_name
 
 COLUMNS: Final = "_common_metadata"
 _SUFFIX: Final = ".parquet"

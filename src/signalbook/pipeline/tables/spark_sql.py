@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from signalbook.pipeline.tables.table_names import quote_name
+from signalbook.pipeline.table_names import quote_name
 
 # ``${`` begins a variable that Spark substitutes. Shells of Spark before 4.0 end a statement at ``;`` even in a quoted
 # name, and split it at control characters such as line feeds.

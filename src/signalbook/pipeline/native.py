@@ -1,8 +1,9 @@
 """Load the native module, pass payloads to it, and convert the results of its decoders to Arrow arrays.
 
-A decoder is made once for a schema, from a plan (``payloads.py``). It reads the payloads of a batch into one column,
-which is a column of records if the schema has members. A decoder may refuse any payload, and refuses doubtful ones. It
-never accepts a payload that ``Schema.decode`` refuses, and its values are the same as those of ``Schema.decode``.
+A decoder is made once for a schema, from a plan (``fastpath/payloads.py``). It reads the payloads of a batch into one
+column, which is a column of records if the schema has members. A decoder may refuse any payload, and refuses doubtful
+ones. It never accepts a payload that ``Schema.decode`` refuses, and its values are the same as those of
+``Schema.decode``.
 """
 
 from __future__ import annotations
@@ -18,9 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from signalbook.formats.jsonschema.guards import REFUSALS
-from signalbook.pipeline.arrays import Build
+from signalbook.pipeline.arrays import Build, Offsets
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.sources.base import Offsets
 
 # The same number is in native/src/lib.rs. A module that was built from other sources may misread plans.
 INTERFACE: Final = 15

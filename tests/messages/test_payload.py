@@ -7,12 +7,11 @@ from typing import Any, Literal
 import pytest
 
 from signalbook.formats import PayloadError
-from signalbook.messages import Accepted, CompiledDefinition, Contract, Policy, Rejected
+from signalbook.messages import Accepted, CompiledDefinition, Contract, Policy, Rejected, payload
 from signalbook.messages.bindings.http import request
 from signalbook.messages.definitions.schemas import NONE, SchemaUse
 from signalbook.messages.message import Message
-from signalbook.messages.payloads import payload
-from signalbook.messages.payloads.payload import UNSET, Payload, encode_payload
+from signalbook.messages.payload import UNSET, Payload, encode_payload
 
 
 @pytest.mark.parametrize(

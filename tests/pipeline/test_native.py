@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.messages import Policy
-from signalbook.pipeline import PipelineError
+from signalbook.pipeline import PipelineError, native
 from signalbook.pipeline.commands.run import check
-from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.fastpath.native import PayloadSpans
+from signalbook.pipeline.native import PayloadSpans
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.reports.report import MOST_PATHS, OTHERS, Report, Span, Tally, decode, find_charged
+from signalbook.pipeline.report import MOST_PATHS, OTHERS, Report, Span, Tally, decode, find_charged
 from signalbook.values import Finding
 
 XIDS = ["/messagegroups/g/messages/a", "/messagegroups/g/messages/b"]

@@ -24,8 +24,8 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile
 from signalbook.pipeline.places import Output, Place, Where, place_of
+from signalbook.pipeline.table_names import TableName
 from signalbook.pipeline.tables.evolution import rename_rows
-from signalbook.pipeline.tables.table_names import TableName
 
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
 HELD_BYTES: Final = 192 * 1024 * 1024

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.messages import Accepted, Contract, Message, Outcome, Policy, Rejected, SchemaDocument
+from signalbook.messages import Accepted, Contract, Message, Outcome, Policy, Rejected, SchemaDocument, content
 from signalbook.messages.bindings.kafka import record
-from signalbook.messages.payloads import content
 from signalbook.values import JSON, dump_json
 
 S = "/schemagroups/g/schemas/s"

@@ -8,25 +8,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import cached_property, partial
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET, structs
 
-from signalbook.formats import Anything, ListOf, MapOf, Schema, Shape, Struct, as_sent, is_lossy
+from signalbook.formats import Anything, ListOf, MapOf, Schema, Shape, Struct
 from signalbook.formats.avro.format import AvroSchema
-from signalbook.formats.base import JsonValues, format_pointer, shorten
+from signalbook.formats.base import format_pointer, shorten
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import Accepted, CompiledDefinition, Message, format_attribute
 from signalbook.messages.cloudevents import CORE, SPECVERSION, Attribute
-from signalbook.messages.message import DUPLICATE
+from signalbook.messages.message import DUPLICATE, find_address
 from signalbook.pipeline import arrays, columns, exact, rescue
 from signalbook.pipeline.arrays import (
     MISFITS,
@@ -38,11 +37,12 @@ from signalbook.pipeline.arrays import (
 )
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import payloads
-from signalbook.pipeline.fastpath.native import Decode, PayloadSpans
-from signalbook.pipeline.landing.keys import KeyDecoder
+from signalbook.pipeline.fastpath.keys import KeyDecoder
+from signalbook.pipeline.native import Decode, PayloadSpans
 from signalbook.pipeline.sources.base import MessageLocation
-from signalbook.pipeline.tables.evolution import has_stated_members, rename_batch, restore_first_names
-from signalbook.pipeline.tables.table_names import build_table_name
+from signalbook.pipeline.table_names import build_table_name
+from signalbook.pipeline.tables.evolution import rename_batch
+from signalbook.pipeline.tables.layout import find_layout
 from signalbook.values import JSON, Finding, JSONError, format_timestamp, parse_json
 
 _TIME: Final = ATTRIBUTES.index("time")
@@ -247,82 +247,6 @@ class RowBuilder:
         return lambda values: [*build(values), rescue.build_rescue_array(shape, values)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Layout:
-    """The columns of a definition's table in memory.
-
-    ``columns`` are all columns; ``width`` of them are the payload's. ``shape`` is the shape of payloads, ``None`` if
-    the definition names no schema. ``key`` is the shape of record keys, ``None`` if keys have no schema. With
-    ``rescues`` the table has ``columns.RESCUE``, because its other columns may not hold all of a payload. ``built``
-    are the columns as decoders build them, with the names that the newest version of the schema gives them. In
-    ``columns`` they may have the names of earlier versions.
-    """
-
-    shape: Shape | None
-    key: Shape | None
-    rescues: bool
-    width: int
-    columns: pa.Schema
-    built: pa.Schema
-
-    @classmethod
-    def of(cls, shape: Shape | None, *, rescues: bool, key: Shape | None = None) -> Layout:
-        """Return the layout for payloads of ``shape`` and keys of the shape ``key``; each is None without a schema."""
-        held = columns.encode_constants(columns.build_landed(shape, rescue=rescues, key=key))
-        width = len(columns.build_payload(shape))
-        return cls(shape=shape, key=key, rescues=rescues, width=width, columns=held, built=held)
-
-    @cached_property
-    def states_members(self) -> bool:
-        """True if the description of a column states its member, because the column's name does not show it."""
-        return has_stated_members(self.built)
-
-    @cached_property
-    def paths(self) -> rescue.RescuedPaths:
-        """The counter of paths whose values have no column."""
-        assert self.shape is not None
-        return rescue.RescuedPaths(self.shape)
-
-
-OPAQUE: Final = Layout.of(None, rescues=False)
-# Layouts by schema. The tasks of a process share them, because building a layout of hundreds of columns takes longer
-# than building the rows of a small batch. They are removed together with the schema.
-_layouts: Final[WeakKeyDictionary[Schema, dict[tuple[object, ...], Layout]]] = WeakKeyDictionary()
-
-
-def find_layout(definition: CompiledDefinition) -> Layout:
-    """Return the layout of a definition's table, which depends on its schemas and its policy."""
-    schema, policy = definition.schema_use.schema, definition.policy
-    if schema is None:
-        return OPAQUE
-    layouts = _layouts.setdefault(schema, {})
-    parts = definition.key_use.schema, policy.typed, policy.rescue == "keep", policy.on_schema_violation == "tag"
-    if parts not in layouts:
-        layouts[parts] = _build_layout(schema, *parts)
-    own_layout = layouts[parts]
-    if not own_layout.states_members:
-        return own_layout
-    # Members compete for a column name if their names differ only in case, for example. Each member keeps the column
-    # name that it had in the first version of the schema with this member.
-    earlier = tuple(definition.schemas.earlier(definition.schema_use))
-    if (parts, earlier) not in layouts:
-        renamed = restore_first_names((columns.build_payload(version.shape()) for version in earlier), own_layout.built)
-        unchanged = renamed.equals(own_layout.built)
-        layouts[parts, earlier] = own_layout if unchanged else replace(own_layout, columns=renamed)
-    return layouts[parts, earlier]
-
-
-def _build_layout(schema: Schema, keys: Schema | None, typed: bool, keep: bool, tag: bool) -> Layout:
-    shape, key = _find_shape(schema, typed), None if keys is None else _find_shape(keys, typed)
-    # Payloads that land although they break their schema may have members without a column, even if it is closed.
-    lossy = is_lossy(shape) or (tag and isinstance(schema, JsonValues) and rescue.plan(shape) != rescue.ALL)
-    return Layout.of(shape, rescues=keep and lossy, key=key)
-
-
-def _find_shape(schema: Schema, typed: bool) -> Shape:
-    return schema.shape() if typed else as_sent(schema.shape())
-
-
 def _build_envelope(attributes: Sequence[Mapping[str, Attribute]]) -> list[pa.Array]:
     texts = [{name: format_attribute(value) for name, value in values.items()} for values in attributes]
     arrays = [pa.array([event_texts.get(name) for event_texts in texts], pa.string()) for name in ATTRIBUTES]
@@ -348,14 +272,6 @@ def read_key(message: Message) -> bytes | None:
     """Return the key of a Kafka record, or None for a record without a key and for messages of other protocols."""
     key: bytes | None = message.sections.get("key") if message.protocol == arrays.KAFKA else None
     return key
-
-
-def find_address(message: Message) -> str | None:
-    """Return the address of a message: its HTTP path, topic, subject, or ``to`` in its properties, if any."""
-    properties = message.sections.get("properties")
-    locations = [message.sections.get(section) for section in ("path", "topic", "topic_name", "subject")]
-    locations += [properties.get("to")] if isinstance(properties, Mapping) else []
-    return next((location for location in locations if isinstance(location, str)), None)
 
 
 def build_violation_row(finding: Finding) -> dict[str, str]:

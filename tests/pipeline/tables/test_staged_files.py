@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from signalbook.pipeline.landing import staged_files
-from signalbook.pipeline.landing.staged_files import StagedFiles
-from signalbook.pipeline.tables.table_names import TableName
+from signalbook.pipeline.table_names import TableName
+from signalbook.pipeline.tables import staged_files
+from signalbook.pipeline.tables.staged_files import StagedFiles
 
 A, B, C = (TableName("g", name) for name in "abc")
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from uuid import UUID
 
 from signalbook.messages.cloudevents import is_timestamp
-from signalbook.messages.payloads.content import same_content_type
+from signalbook.messages.content import same_content_type
 from signalbook.messages.uritemplates import Template, TemplateError, is_template, parse_template, unify
 from signalbook.uris import is_uri, is_uri_reference
 from signalbook.values import JSON, Finding, JSONObject, Severity, parse_timestamp

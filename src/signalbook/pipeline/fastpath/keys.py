@@ -13,11 +13,11 @@ from msgspec import UNSET
 from signalbook.formats import Anything, PayloadError, Shape, Struct
 from signalbook.formats.base import is_elsewhere
 from signalbook.messages import CompiledDefinition
-from signalbook.messages.payloads.content import KEY_SCHEMA_HEADER, read_schema_id
+from signalbook.messages.content import KEY_SCHEMA_HEADER, read_schema_id
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS, ValueForm, make_builder
 from signalbook.pipeline.fastpath import payloads
-from signalbook.pipeline.fastpath.native import Decoded, PayloadSpans
+from signalbook.pipeline.native import Decoded, PayloadSpans
 from signalbook.values import JSON
 
 _INPUTS: Final = ("_key", "_headers", "_raw_headers")

@@ -7,9 +7,8 @@ import zlib
 import pyarrow as pa
 import pytest
 
-from signalbook.messages.message import Message
-from signalbook.messages.payloads import content
-from signalbook.messages.payloads.content import (
+from signalbook.messages import content
+from signalbook.messages.content import (
     Unreadable,
     implied_content_type,
     is_implied,
@@ -17,6 +16,7 @@ from signalbook.messages.payloads.content import (
     same_content_type,
     unpack_message,
 )
+from signalbook.messages.message import Message
 
 
 @pytest.mark.parametrize(

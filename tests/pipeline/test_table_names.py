@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.pipeline.tables.table_names import DEAD_LETTERS, TableName, build_table_name, escape, find_definition
+from signalbook.pipeline.table_names import DEAD_LETTERS, TableName, build_table_name, escape, find_definition
 
 IDS = st.text(st.characters(exclude_characters="/", exclude_categories=["Cs"]), min_size=1, max_size=20)
 

@@ -1,4 +1,4 @@
-"""What columns know of a payload is what the payload was, but for what ``landing/rows.py`` says is lost."""
+"""What columns know of a payload is what the payload was, but for what ``fastpath/rows.py`` says is lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from signalbook.formats import as_sent, find
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import ValueForm, build_opaque_arrays, make_payload_builder
-from signalbook.pipeline.landing.rows import build_payload_reader, read_attributes, read_opaque
+from signalbook.pipeline.fastpath.rows import build_payload_reader, read_attributes, read_opaque
 from signalbook.pipeline.rescue import build_rescue_array
 from signalbook.values import JSON, dump_json, parse_timestamp
 

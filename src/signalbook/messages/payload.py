@@ -17,10 +17,10 @@ from signalbook.formats.base import (
     parse_media_type,
 )
 from signalbook.messages.cloudevents import CloudEvent
+from signalbook.messages.content import read_writer_schema, schema_id
 from signalbook.messages.definitions.definition import CompiledDefinition
 from signalbook.messages.definitions.schemas import SchemaUse
 from signalbook.messages.message import DUPLICATE, Message, Reason
-from signalbook.messages.payloads.content import read_writer_schema, schema_id
 from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, Severity, parse_json, repeated_names, said_twice
 
 UNSET: Final = msgspec.UNSET

@@ -18,11 +18,12 @@ from tests.pipeline.fastpath.test_routing import Outcome, check_batches
 from tests.pipeline.kafkarows import batches
 
 from signalbook.messages import Contract, parse_flags
+from signalbook.pipeline.fastpath.rows import Bookkeeping
 from signalbook.pipeline.frames.rows import LANDED, TextRowBuilder
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Bookkeeping, find_layout
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
+from signalbook.pipeline.tables.layout import find_layout
 
 VALUE = {"type": "record", "name": "Order", "fields": [{"name": "n", "type": "int"}]}
 KEY_1 = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "int"}]}

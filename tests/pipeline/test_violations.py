@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.pipeline.reports.report import MOST, TOP, Violations
+from signalbook.pipeline.report import MOST, TOP, Violations
 from signalbook.values import Finding
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from signalbook.messages.definitions.lint import find_malformed
-from signalbook.messages.definitions.properties import (
+from signalbook.messages.properties import (
     CONFLICT,
     Property,
     PropertyError,

@@ -1,1 +1,0 @@
-"""Decode and encode payloads: content types, content encodings, wire prefixes and schemas."""
