@@ -87,10 +87,11 @@ class Client:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do ``work`` where the application runs."""
-        return self._loop.run(work)
+        # ``Runner.run`` would install a handler of signals for each request, which takes as long as some requests.
+        return self._loop.get_loop().run_until_complete(work)
 
     def send(self, method: str, path: str, **sent: Any) -> httpx.Response:
-        return self._loop.run(self._http.request(method, path, **sent))
+        return self.run(self._http.request(method, path, **sent))
 
     def together(self, *requests: tuple[str, str, Any], **sent: Any) -> list[httpx.Response]:
         """Several requests at once, each a method, a path and a JSON body."""
@@ -99,7 +100,7 @@ class Client:
             calls = (self._http.request(m, path, json=body, **sent) for m, path, body in requests)
             return await asyncio.gather(*calls)
 
-        return self._loop.run(all_of_them())
+        return self.run(all_of_them())
 
     def get(self, path: str, **sent: Any) -> httpx.Response:
         return self.send("GET", path, **sent)

@@ -16,7 +16,7 @@ from signalbook.errors import RegistryError
 from signalbook.formats import base as formats
 from signalbook.formats.compatibility import RULES, find_comparison
 from signalbook.model import SPECVERSION
-from signalbook.values import JSON, JSONObject
+from signalbook.values import JSON, JSONObject, dump_json, parse_json
 from signalbook.xid import Xid
 
 _SUBJECT: Final = "/capabilities"
@@ -71,7 +71,14 @@ class Capability:
 
 def list_initial() -> JSONObject:
     """Return the capabilities of a new server: everything that is offered is switched on, except short URLs."""
-    return {name: copy.deepcopy(row.initial) for name, row in load_table().items()}
+    initial: JSONObject = parse_json(_dump_initial())
+    return initial
+
+
+@cache
+def _dump_initial() -> bytes:
+    # To parse this takes a hundredth of the time that copying the values takes.
+    return dump_json({name: row.initial for name, row in load_table().items()})
 
 
 def list_offered() -> JSONObject:

@@ -49,7 +49,7 @@ from signalbook.engine.write.domainrules import MAX_FINDINGS, check_domain_rules
 from signalbook.engine.write.load import WriteLoader, load_entities
 from signalbook.engine.write.permission import WritePermission, list_actions
 from signalbook.engine.write.quotas import check_quotas, check_sizes
-from signalbook.engine.write.searchindex import DocumentDescription, complete_index, describe
+from signalbook.engine.write.searchindex import DocumentDescription, complete_index, describe, mark_complete
 from signalbook.engine.write.workingcopies import IdClash, WorkingTree
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.formats.compatibility import RULES
@@ -265,6 +265,7 @@ class Engine:
                 root = Row(key=key, parent=0, xid=ROOT, epoch=1, createdat=now, modifiedat=now, attributes=attributes)
                 entities.insert([root])
                 transaction.settings.put_config(MODELSOURCE, source)
+                mark_complete(transaction)
 
     def _switch(self, name: str) -> None:
         document = None if name == "all" else _load_document(name, "capabilities")

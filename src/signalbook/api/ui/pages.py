@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, ClassVar, Final, TypeAlias
 from urllib.parse import urlencode, urlsplit
@@ -158,6 +158,31 @@ def _restore_character(match: re.Match[str]) -> str:
     return character if character and _HIDDEN.fullmatch(character) else match[0]
 
 
+@lru_cache(maxsize=4)
+def _make_environment(site: bool, policy: str, undated: str) -> Environment:
+    """Return the templates for the options of ``Pages``. They are cached: compiling takes longer than rendering."""
+    environment = Environment(
+        loader=PackageLoader("signalbook.api.ui"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=escape_hidden,
+        auto_reload=False,
+    )
+    # The values that are the same on every page. All other values of a template are in its page.
+    environment.globals = {
+        "version": __version__,
+        "site": site,
+        "policy": policy,
+        "undated": undated or None,
+        "counted": format_count,
+        "integrity": {name: asset.integrity for name, asset in load_assets().items()},
+        "explanations": {"reasons": REASONS, "rules": RULES, "words": WORDS, "attributes": ATTRIBUTES},
+    }
+    return environment
+
+
 @dataclass(frozen=True)
 class Pages:
     """Renders pages as HTML. Create one instance per server process; it is thread-safe.
@@ -171,34 +196,11 @@ class Pages:
     policy: str = ""
     undated: str = ""
 
-    @cached_property
-    def _environment(self) -> Environment:
-        environment = Environment(
-            loader=PackageLoader("signalbook.api.ui"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            finalize=escape_hidden,
-            auto_reload=False,
-        )
-        # The values that are the same on every page. All other values of a template are in its page.
-        environment.globals = {
-            "version": __version__,
-            "site": self.site,
-            "policy": self.policy,
-            "undated": self.undated or None,
-            "counted": format_count,
-            "integrity": {name: asset.integrity for name, asset in load_assets().items()},
-            "explanations": {"reasons": REASONS, "rules": RULES, "words": WORDS, "attributes": ATTRIBUTES},
-        }
-        return environment
-
     def render_html(self, page: Page, root: str) -> str:
         """Return the text of a page, for a registry whose root has the URL ``root``."""
         base = urlsplit(root).path
         static = {name: f"{base}{STATIC}/{asset.name}" for name, asset in load_assets().items()}
-        template = self._environment.get_template(page.template)
+        template = _make_environment(self.site, self.policy, self.undated).get_template(page.template)
         return template.render(page=page, content=page.content, base=base, ui=f"{base}{PATH}", root=root, static=static)
 
     def build_response(self, page: Page, root: str, *headers: Header) -> Response:

@@ -268,6 +268,11 @@ def is_complete(state: Mapping[str, int]) -> bool:
     return state.get("made") == INDEX_VERSION and state.get("position", 0) < 0
 
 
+def mark_complete(transaction: WriteTransaction) -> None:
+    """Record that all stored entities are indexed in the current format."""
+    transaction.index.put_state(made=INDEX_VERSION, position=-1)
+
+
 def complete_index(
     store: Store, progress: Callable[[int], None] = lambda _: None, *, root: str = "", anew: bool = False
 ) -> None:
