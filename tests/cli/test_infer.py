@@ -25,8 +25,11 @@ def test_one_json_object_and_a_file(cli: Cli) -> None:
     assert "document" not in json.loads(ran.out)
     doubt = {"definition": "shop.order.shipped", "path": "", "doubt": "inferred from 1 messages"}
     assert doubt in json.loads(ran.out)["doubts"]
-    assert Path("draft.yaml").read_text(encoding="utf-8").startswith("messagegroups:")
     assert "document" in json.loads(cli(*GIVEN, "--json").out)
+    lines = Path("draft.yaml").read_text(encoding="utf-8").splitlines()
+    assert lines[:3] == ["messagegroups:", "  shop:", "    description: |"]
+    assert "      - shop.order.shipped /: inferred from 1 messages" in lines
+    assert cli("check", "draft.yaml", "--offline").code == 0
 
 
 def test_bad_input(cli: Cli) -> None:

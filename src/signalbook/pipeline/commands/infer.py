@@ -402,8 +402,10 @@ def _from_both(job: InferenceJob, halves: Halves, trial: Trial, rules: Rules, by
     every.merge(halves.second)
     document = definitions.build_document(every, job.group, rules, by)
     counts = definitions.count_messages(every)
+    doubts = definitions.list_doubts(every)
+    rejections = [f"{reason}, in {count} of {trial.tried} messages" for reason, count in trial.reasons.items()]
     return InferredDefinitions(
-        document=document,
+        document=definitions.describe_doubts(document, doubts, rejections),
         input_format=job.input_format,
         messages=counts,
         read=sum(counts.values()) + every.unknown + halves.unreadable,
@@ -414,5 +416,5 @@ def _from_both(job: InferenceJob, halves: Halves, trial: Trial, rules: Rules, by
         reasons=trial.reasons,
         unseen=trial.unseen,
         rules=rules.words,
-        doubts=definitions.list_doubts(every),
+        doubts=doubts,
     )
