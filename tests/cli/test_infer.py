@@ -53,3 +53,36 @@ def test_a_draft_replaces_nothing(cli: Cli) -> None:
     ran = cli(*GIVEN[:3], "gone", *GIVEN[4:], *db)
     assert (ran.code, ran.out) == (1, "")
     assert "the registry has /messagegroups/shop already, and inference replaces nothing" in ran.err
+
+
+def write_shop(path: Path, count: int, **members: object) -> None:
+    """Append ``count`` plain events ``purchase`` and as many ``logout`` to a file."""
+    events = ({"event": "purchase", "amount": 1.5, **members}, {"event": "logout", "user": 1})
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(events[number % 2]) + "\n" for number in range(2 * count))
+
+
+def test_edited_document_is_compared_with_the_messages(cli: Cli) -> None:
+    path, document = Path("shop.jsonl"), Path("shop.xreg.yaml")
+    write_shop(path, 50)
+    shop = ("pipeline", "infer", "--input", path)
+    assert cli(*shop, "--group", "shop", "--out", document).code == 0
+    assert cli(*shop, "--against", document).code == 0
+    edited = document.read_text(encoding="utf-8").replace("type: number", "type: string")
+    document.write_text(edited.replace("const: logout", "const: log-out"), encoding="utf-8")
+    ran = cli(*shop, "--against", document)
+    assert ran.code == 1
+    for words in (
+        "messages/purchase",
+        "1.5 is not of type",
+        "unknown_kind",
+        "100 messages: 0 accepted (0.00%), 100 rejected",
+    ):
+        assert words in ran.out, ran.out
+    ran = cli(*shop, "--against", document, "--accept", "0", "--json")
+    report = json.loads(ran.out)
+    assert (ran.code, report["acceptance"]) == (0, 0.0)
+    assert report["definitions"] == {"/messagegroups/shop/messages/purchase": {"accepted": 0, "rejected": 50}}
+    assert report["reasons"] == {"schema_violation": 50, "unknown_kind": 50}
+    assert cli(*shop, "--against", document, "--out", "other.yaml").code == 2
+    assert cli(*shop).code == 2

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from typer import Option
+from typer import BadParameter, Exit, Option
 
-from signalbook.cli.console import console, counts_table, echo, notice, plain, say, working
+from signalbook.cli.console import console, counts_table, echo, notice, output, plain, say, table, working
 from signalbook.cli.outputs import StorageOption, pairs
 from signalbook.cli.registry import open_registry
 from signalbook.errors import SignalbookError
@@ -18,7 +18,7 @@ from signalbook.xid import Xid
 
 if TYPE_CHECKING:
     from signalbook.client.registry import Registry
-    from signalbook.pipeline import InferredDefinitions
+    from signalbook.pipeline import InferenceJob, InferredDefinitions, SampleCheck
 
 _MAX_LINES: Final = 20
 
@@ -31,7 +31,7 @@ def run(
     input: Annotated[
         list[str], Option("--input", metavar="PATH|URL", help="File, folder or glob; may be given again.")
     ],
-    group: Annotated[str, Option("--group", metavar="ID", help="Id of the groups to infer.")],
+    group: Annotated[str, Option("--group", metavar="ID", help="Id of the groups to infer.", show_default=False)] = "",
     input_format: Annotated[
         str,
         Option(
@@ -53,8 +53,21 @@ def run(
         str | None, Option("--server", metavar="URL", help="Put it into the registry at this URL.")
     ] = None,
     db: Annotated[str | None, Option("--db", metavar="URL", help="Put it into the registry in this database.")] = None,
+    against: Annotated[
+        str | None,
+        Option(
+            "--against",
+            metavar="URL|FILE|DIR",
+            help="Infer nothing: report what these definitions accept and reject, such as an edited document.",
+        ),
+    ] = None,
     accept: Annotated[
-        float, Option("--accept", metavar="SHARE", help="Share of held-back messages to be accepted, 0 to 1.")
+        float,
+        Option(
+            "--accept",
+            metavar="SHARE",
+            help="Share of held-back messages, by --against of all, to be accepted: 0 to 1.",
+        ),
     ] = 0.99,
     limit: Annotated[int, Option("--limit", metavar="N", help="Look at about so many messages, 0 for all.")] = 0,
     master: Annotated[
@@ -75,6 +88,9 @@ def run(
     stage=draft, and replace none. Half of the messages are held back from a first inference, which is tried on them; if
     it accepts less than --accept of them, less is demanded: fewer required members, no enums. Messages of types that
     the other half has none of cannot be tried, and are counted apart.
+
+    With --against nothing is inferred or written: the messages are checked with definitions that exist, as a run would.
+    The exit code is 1 if less than --accept of them are accepted.
     """
     from signalbook import pipeline
     from signalbook.pipeline.job.runner import LocalRunner
@@ -90,6 +106,13 @@ def run(
         storage=pipeline.storage_of(pairs(storage, "--storage")),
     )
     registry = server is not None or db is not None
+    if against is not None:
+        if registry or out is not None:
+            raise BadParameter("--against writes nothing: leave out --out, --server and --db")
+        _check_definitions(job, against, as_json=as_json)
+        return
+    if not group:
+        raise BadParameter("--group is missing")
     if registry:
         with open_registry(server, db, create=True) as target:
             _check_vacant(target, group)
@@ -111,6 +134,46 @@ def run(
         say("warning: too few messages to try the definitions on", style="yellow")
     elif inferred.acceptance < accept:
         say(f"warning: the definitions accept less than {accept:.2%}: look at the reasons", style="yellow")
+
+
+def _check_definitions(job: InferenceJob, registry: str, *, as_json: bool) -> None:
+    """Print how many messages the definitions accept and reject. Exit with 1 if they accept too few."""
+    from signalbook import pipeline
+    from signalbook.pipeline.job.runner import LocalRunner
+
+    with working("reading") as progress:
+        checked = pipeline.check_sample(
+            job, registry, progress, notify=notice, runner=None if job.master else LocalRunner()
+        )
+    if as_json:
+        echo(dump_json(checked.to_json()))
+    else:
+        _print_checked(checked)
+    if checked.acceptance < job.accept:
+        raise Exit(1)
+
+
+def _print_checked(checked: SampleCheck) -> None:
+    from signalbook.cli.pipeline import violations_table
+
+    screen, result = output(), checked.to_json()
+    grid = table("definition", numbers=("accepted", "rejected"), title="Messages")
+    by_rejections = sorted(result["definitions"].items(), key=lambda row: (-row[1]["rejected"], -row[1]["accepted"]))
+    for xid, counts in by_rejections[:_MAX_LINES]:
+        grid.add_row(plain(xid), f"{counts['accepted']:,}", f"{counts['rejected']:,}")
+    if len(by_rejections) > _MAX_LINES:
+        grid.add_row(f"… and {len(by_rejections) - _MAX_LINES} more: --json lists all", "", "")
+    screen.print(grid)
+    if result["reasons"]:
+        reasons = sorted(result["reasons"].items(), key=lambda row: -row[1])
+        screen.print(counts_table("reason", "Rejected", reasons))
+    if result["violations"]:
+        screen.print(violations_table(result["violations"]))
+    screen.print(
+        f"{result['read']:,} messages: {result['accepted']:,} accepted ({checked.acceptance:.2%}), "
+        f"{result['rejected']:,} rejected",
+        soft_wrap=True,
+    )
 
 
 def _check_vacant(registry: Registry, group: str) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from signalbook.pipeline.commands.backtest import backtest
     from signalbook.pipeline.commands.backtest_result import Backtest
     from signalbook.pipeline.commands.compact import Compaction, compact
+    from signalbook.pipeline.commands.drift import SampleCheck, check_sample
     from signalbook.pipeline.commands.infer import InferenceJob, InferredDefinitions, infer
     from signalbook.pipeline.commands.profile import Profile, profile
     from signalbook.pipeline.commands.replay import Replay, replay
@@ -66,6 +67,7 @@ __all__ = [
     "ReplayJob",
     "Report",
     "ReportOptions",
+    "SampleCheck",
     "Status",
     "Storage",
     "StreamJob",
@@ -73,6 +75,7 @@ __all__ = [
     "Validated",
     "backfill",
     "backtest",
+    "check_sample",
     "compact",
     "exposition",
     "infer",
@@ -101,6 +104,7 @@ _NAMES: Final = {
     "commands.backtest": ("backtest",),
     "commands.backtest_result": ("Backtest",),
     "commands.compact": ("Compaction", "compact"),
+    "commands.drift": ("SampleCheck", "check_sample"),
     "commands.infer": ("InferenceJob", "InferredDefinitions", "infer"),
     "commands.profile": ("Profile", "profile"),
     "commands.replay": ("Replay", "replay"),
