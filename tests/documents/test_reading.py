@@ -103,3 +103,4 @@ def test_a_folder_without_documents(tmp_path: Path) -> None:
 def test_written_json_is_indented() -> None:
     assert write_document({"a": [1]}, name="x.json") == b'{\n  "a": [\n    1\n  ]\n}\n'
     assert write_document({"a": [1]}, name="x.yml") == b"a:\n- 1\n"
+    assert write_document({"a": "x:\n- y\n"}, name="x.yml") == b"a: |\n  x:\n  - y\n"

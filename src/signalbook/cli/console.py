@@ -6,17 +6,20 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from signalbook.cli.credentials import with_token
 from signalbook.terminal import strip_controls
-from signalbook.values import JSON, dump_json
+from signalbook.values import JSON, JSONObject, dump_json
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+SHOWN_VIOLATIONS: Final = 10
+"""The maximum number of rows in tables of violations and of rescued values."""
 
 
 class CommandGroup(typer.Typer):
@@ -119,4 +122,22 @@ def counts_table(heading: str, title: str, counts: Iterable[tuple[str, int]]) ->
     grid = table(heading, numbers=("messages",), title=title)
     for name, count in counts:
         grid.add_row(Text(plain(name)), f"{count:,}")
+    return grid
+
+
+def violations_table(violations: list[JSONObject]) -> Table:
+    """Return a table of the most frequent violations of a report, with an example of each."""
+    from rich.text import Text
+
+    grid = table("definition", "path", "rule", numbers=("messages",), title="Violations")
+    grid.add_column("for example", overflow="fold")
+    for violation in violations[:SHOWN_VIOLATIONS]:
+        example = violation["example"]
+        where = f"{example['source'].rpartition('/')[2]}:{example['position']}: {example['message']}"
+        grid.add_row(
+            *map(
+                Text,
+                (violation["definition"], violation["path"], violation["rule"], f"{violation['messages']:,}", where),
+            )
+        )
     return grid

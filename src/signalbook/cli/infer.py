@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from typer import Option
+from typer import BadParameter, Exit, Option
 
-from signalbook.cli.console import console, counts_table, echo, notice, plain, say, working
+from signalbook.cli.console import (
+    console,
+    counts_table,
+    echo,
+    notice,
+    output,
+    plain,
+    say,
+    table,
+    violations_table,
+    working,
+)
 from signalbook.cli.outputs import StorageOption, pairs
 from signalbook.cli.registry import open_registry
 from signalbook.errors import SignalbookError
-from signalbook.values import dump_json
+from signalbook.values import JSONObject, dump_json
 from signalbook.xid import Xid
 
 if TYPE_CHECKING:
     from signalbook.client.registry import Registry
-    from signalbook.pipeline import InferredDefinitions
+    from signalbook.pipeline import InferenceJob, InferredDefinitions, Proposal, SampleCheck
+    from signalbook.verdict import Verdict
 
 _MAX_LINES: Final = 20
+# The rule by which to compare versions of schemas without a rule of their own.
+_BY_DEFAULT: Final = "backward"
 
 
 class Taken(SignalbookError):
@@ -31,7 +45,7 @@ def run(
     input: Annotated[
         list[str], Option("--input", metavar="PATH|URL", help="File, folder or glob; may be given again.")
     ],
-    group: Annotated[str, Option("--group", metavar="ID", help="Id of the groups to infer.")],
+    group: Annotated[str, Option("--group", metavar="ID", help="Id of the groups to infer.", show_default=False)] = "",
     input_format: Annotated[
         str,
         Option(
@@ -53,8 +67,29 @@ def run(
         str | None, Option("--server", metavar="URL", help="Put it into the registry at this URL.")
     ] = None,
     db: Annotated[str | None, Option("--db", metavar="URL", help="Put it into the registry in this database.")] = None,
+    against: Annotated[
+        str | None,
+        Option(
+            "--against",
+            metavar="URL|FILE|DIR",
+            help="Infer nothing: report what these definitions accept and reject, such as an edited document.",
+        ),
+    ] = None,
+    update: Annotated[
+        str | None,
+        Option(
+            "--update",
+            metavar="URL|FILE|DIR",
+            help="Propose the next versions of those of these definitions that the messages have drifted from.",
+        ),
+    ] = None,
     accept: Annotated[
-        float, Option("--accept", metavar="SHARE", help="Share of held-back messages to be accepted, 0 to 1.")
+        float,
+        Option(
+            "--accept",
+            metavar="SHARE",
+            help="Share of held-back messages, with --against of all, to be accepted: 0 to 1.",
+        ),
     ] = 0.99,
     limit: Annotated[int, Option("--limit", metavar="N", help="Look at about so many messages, 0 for all.")] = 0,
     master: Annotated[
@@ -75,6 +110,13 @@ def run(
     stage=draft, and replace none. Half of the messages are held back from a first inference, which is tried on them; if
     it accepts less than --accept of them, less is demanded: fewer required members, no enums. Messages of types that
     the other half has none of cannot be tried, and are counted apart.
+
+    With --against nothing is inferred or written: the messages are checked with definitions that exist, as a run would.
+    The exit code is 1 if less than --accept of them are accepted.
+
+    With --update the JSON Schemas of definitions that exist are widened where messages have other shapes. Each becomes
+    a next version, with its differences and the verdict of its compatibility rule (by default backward). The document
+    goes to standard output or --out, to review and then import. The exit code is 1 if a version is not compatible.
     """
     from signalbook import pipeline
     from signalbook.pipeline.job.runner import LocalRunner
@@ -90,13 +132,27 @@ def run(
         storage=pipeline.storage_of(pairs(storage, "--storage")),
     )
     registry = server is not None or db is not None
+    if (against is not None or update is not None) and registry:
+        raise BadParameter("--against and --update write to no registry: leave out --server and --db")
+    if update is not None:
+        if against is not None:
+            raise BadParameter("give one of --against and --update")
+        _update_definitions(job, update, out, as_json=as_json)
+        return
+    if against is not None:
+        if out is not None:
+            raise BadParameter("--against writes nothing: leave out --out")
+        _check_definitions(job, against, as_json=as_json)
+        return
+    if not group:
+        raise BadParameter("--group is missing")
     if registry:
         with open_registry(server, db, create=True) as target:
             _check_vacant(target, group)
     with working("reading") as progress:
         inferred = pipeline.infer(job, progress, notify=notice, runner=None if master else LocalRunner())
     if out is not None:
-        _write_document(out, inferred)
+        _write_document(out, inferred.document)
     if registry:
         with open_registry(server, db, create=True) as target:
             _store(target, group, inferred)
@@ -105,12 +161,108 @@ def run(
         echo(dump_json(inferred.to_json() | ({} if elsewhere else {"document": inferred.document})))
         return
     if not elsewhere:
-        _write_document(None, inferred)
+        _write_document(None, inferred.document)
     _print_inferred(inferred)
     if not inferred.tried:
         say("warning: too few messages to try the definitions on", style="yellow")
     elif inferred.acceptance < accept:
         say(f"warning: the definitions accept less than {accept:.2%}: look at the reasons", style="yellow")
+
+
+def _check_definitions(job: InferenceJob, registry: str, *, as_json: bool) -> None:
+    """Print how many messages the definitions accept and reject. Exit with 1 if they accept too few."""
+    from signalbook import pipeline
+    from signalbook.pipeline.job.runner import LocalRunner
+
+    with working("reading") as progress:
+        checked = pipeline.check_sample(
+            job, registry, progress, notify=notice, runner=None if job.master else LocalRunner()
+        )
+    if as_json:
+        echo(dump_json(checked.to_json()))
+    else:
+        _print_checked(checked)
+    if checked.acceptance < job.accept:
+        raise Exit(1)
+
+
+def _update_definitions(job: InferenceJob, registry: str, out: Path | None, *, as_json: bool) -> None:
+    """Print and write proposed versions. Exit with 1 if one is not compatible with the version before it."""
+    from signalbook import pipeline
+    from signalbook.cli.check import compare
+    from signalbook.cli.schemafiles import SchemaFile
+    from signalbook.pipeline.job.runner import LocalRunner
+
+    with working("reading") as progress:
+        proposal = pipeline.propose_versions(
+            job, registry, progress, notify=notice, runner=None if job.master else LocalRunner()
+        )
+    if out is not None and proposal.versions:
+        _write_document(out, proposal.document)
+    verdicts = []
+    for version in proposal.versions:
+        names = ((version.xid, version.schema), (version.ancestor, version.ancestor_schema))
+        files = [SchemaFile(name=name, content=dump_json(schema), stated=version.format) for name, schema in names]
+        verdicts.append(compare(*files, _BY_DEFAULT if version.rule in ("", "none") else version.rule))
+    if as_json:
+        report = {
+            "versions": [
+                {
+                    "version": version.xid,
+                    "definitions": list(version.definitions),
+                    "changes": [change._asdict() for change in version.changes],
+                    "verdict": verdict.to_json(),
+                }
+                for version, verdict in zip(proposal.versions, verdicts, strict=True)
+            ],
+            "before": proposal.before.to_json(),
+            "after": proposal.after.to_json(),
+        }
+        echo(dump_json(report | ({} if out is not None else {"document": proposal.document})))
+    else:
+        if out is None and proposal.versions:
+            _write_document(None, proposal.document)
+        _print_proposal(proposal, verdicts)
+    if not all(verdict.accepted for verdict in verdicts):
+        raise Exit(1)
+
+
+def _print_proposal(proposal: Proposal, verdicts: Sequence[Verdict]) -> None:
+    from signalbook.cli.check import verdict_lines
+
+    screen = console()
+    for version, verdict in zip(proposal.versions, verdicts, strict=True):
+        for line in verdict_lines(version.xid, verdict, accepted=verdict.accepted):
+            screen.print(line)
+        for change in version.changes[:_MAX_LINES]:
+            say(f"  {plain(change.path or '/')} {plain(change.change)}")
+        if len(version.changes) > _MAX_LINES:
+            say(f"  … and {len(version.changes) - _MAX_LINES} more: --json lists them")
+    if not proposal.versions:
+        say("no schema needs another version")
+    for words, checked in (("before", proposal.before), ("after", proposal.after)):
+        say(f"{words}: {checked.accepted:,} of {checked.tally.read:,} messages accepted ({checked.acceptance:.2%})")
+
+
+def _print_checked(checked: SampleCheck) -> None:
+    screen, result = output(), checked.to_json()
+    grid = table("definition", numbers=("accepted", "rejected"), title="Messages")
+    by_rejections = sorted(result["definitions"].items(), key=lambda row: (-row[1]["rejected"], -row[1]["accepted"]))
+    for xid, counts in by_rejections[:_MAX_LINES]:
+        grid.add_row(plain(xid), f"{counts['accepted']:,}", f"{counts['rejected']:,}")
+    if len(by_rejections) > _MAX_LINES:
+        grid.add_row(f"… and {len(by_rejections) - _MAX_LINES} more: --json lists all", "", "")
+    screen.print(grid)
+    if result["reasons"]:
+        reasons = sorted(result["reasons"].items(), key=lambda row: -row[1])
+        screen.print(counts_table("reason", "Rejected", reasons))
+    if result["violations"]:
+        screen.print(violations_table(result["violations"]))
+    screen.print(
+        f"{result['read']:,} messages: {result['accepted']:,} accepted ({checked.acceptance:.2%}), "
+        f"{result['rejected']:,} rejected",
+        soft_wrap=True,
+    )
 
 
 def _check_vacant(registry: Registry, group: str) -> None:
@@ -133,15 +285,15 @@ def _store(registry: Registry, group: str, inferred: InferredDefinitions) -> Non
     say(f"imported {imported}")
 
 
-def _write_document(out: Path | None, inferred: InferredDefinitions) -> None:
+def _write_document(out: Path | None, document: JSONObject) -> None:
     from signalbook.cli.files import write_pieces
     from signalbook.documents import write_document
 
     if out is None:
-        sys.stdout.buffer.write(write_document(inferred.document))
+        sys.stdout.buffer.write(write_document(document))
         sys.stdout.flush()
     else:
-        write_pieces(out, [write_document(inferred.document, name=out.name)])
+        write_pieces(out, [write_document(document, name=out.name)])
 
 
 def _print_inferred(inferred: InferredDefinitions) -> None:

@@ -16,7 +16,18 @@ from typer import Option
 
 from signalbook import __version__
 from signalbook.cli import infer, outputs, replay, tables
-from signalbook.cli.console import CommandGroup, console, counts_table, echo, notice, output, plain, table
+from signalbook.cli.console import (
+    SHOWN_VIOLATIONS,
+    CommandGroup,
+    console,
+    counts_table,
+    echo,
+    notice,
+    output,
+    plain,
+    table,
+    violations_table,
+)
 from signalbook.tracing import program
 from signalbook.values import JSONObject, dump_json
 
@@ -26,7 +37,6 @@ if TYPE_CHECKING:
     from signalbook.pipeline import Progress, Report, ReportOptions
 _MAX_MESSAGES_SHOWN: Final = 40
 _TOO_MANY_DEAD_LETTERS: Final = 3
-_SHOWN_VIOLATIONS: Final = 10
 TableFormat = Literal["iceberg", "parquet", "delta"]
 Partition = Literal["day", "none"]
 OnDamage = Literal["land", "stop"]
@@ -114,30 +124,12 @@ def report_options(options: ReportOptions, **overrides: str | int | None) -> Rep
     return msgspec.structs.replace(options, **{name: value for name, value in overrides.items() if value is not None})
 
 
-def violations_table(violations: list[JSONObject]) -> Table:
-    """Return a table of the most frequent violations of a report, with an example of each."""
-    from rich.text import Text
-
-    grid = table("definition", "path", "rule", numbers=("messages",), title="Violations")
-    grid.add_column("for example", overflow="fold")
-    for violation in violations[:_SHOWN_VIOLATIONS]:
-        example = violation["example"]
-        where = f"{example['source'].rpartition('/')[2]}:{example['position']}: {example['message']}"
-        grid.add_row(
-            *map(
-                Text,
-                (violation["definition"], violation["path"], violation["rule"], f"{violation['messages']:,}", where),
-            )
-        )
-    return grid
-
-
 def _build_rescued_table(values: list[JSONObject]) -> Table:
     """Return a table of values without columns, the most frequent first."""
     from rich.text import Text
 
     grid = table("definition", "path", numbers=("messages",), title="In _rescue, since no column holds it")
-    for value in values[:_SHOWN_VIOLATIONS]:
+    for value in values[:SHOWN_VIOLATIONS]:
         grid.add_row(*map(Text, (value["definition"], value["path"] or "others", f"{value['messages']:,}")))
     return grid
 

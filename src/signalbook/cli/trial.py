@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer import Option
 
-from signalbook.cli.console import counts_table, echo, notice, output, plain, table, working
+from signalbook.cli.console import counts_table, echo, notice, output, plain, table, violations_table, working
 from signalbook.cli.files import write_pieces
-from signalbook.cli.pipeline import show_progress, violations_table
+from signalbook.cli.pipeline import show_progress
 from signalbook.errors import SignalbookError
 from signalbook.values import dump_json
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import yaml
@@ -23,7 +23,17 @@ from signalbook.values import JSON, JSONObject, dump_json
 from signalbook.xid import ROOT, Xid
 
 _YAML: Final = (".yaml", ".yml")
-_DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_DUMPER: Final[type] = type("_Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})
+
+
+def _represent_text(dumper: Any, text: str) -> Any:
+    """Write a text of several lines as its lines. Texts whose lines YAML might change get quotes as before."""
+    lines = text.split("\n")
+    is_literal = len(lines) > 1 and text[:1].strip() and all(map(str.isprintable, lines))
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if is_literal else None)
+
+
+yaml.add_representer(str, _represent_text, Dumper=_DUMPER)
 
 
 def write_document(value: JSON, *, name: str = "") -> bytes:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from signalbook.pipeline.commands.backtest import backtest
     from signalbook.pipeline.commands.backtest_result import Backtest
     from signalbook.pipeline.commands.compact import Compaction, compact
+    from signalbook.pipeline.commands.drift import Proposal, SampleCheck, check_sample, propose_versions
     from signalbook.pipeline.commands.infer import InferenceJob, InferredDefinitions, infer
     from signalbook.pipeline.commands.profile import Profile, profile
     from signalbook.pipeline.commands.replay import Replay, replay
@@ -62,10 +63,12 @@ __all__ = [
     "Place",
     "Profile",
     "Progress",
+    "Proposal",
     "Replay",
     "ReplayJob",
     "Report",
     "ReportOptions",
+    "SampleCheck",
     "Status",
     "Storage",
     "StreamJob",
@@ -73,6 +76,7 @@ __all__ = [
     "Validated",
     "backfill",
     "backtest",
+    "check_sample",
     "compact",
     "exposition",
     "infer",
@@ -80,6 +84,7 @@ __all__ = [
     "land",
     "place_of",
     "profile",
+    "propose_versions",
     "read",
     "register",
     "replay",
@@ -101,6 +106,7 @@ _NAMES: Final = {
     "commands.backtest": ("backtest",),
     "commands.backtest_result": ("Backtest",),
     "commands.compact": ("Compaction", "compact"),
+    "commands.drift": ("Proposal", "SampleCheck", "check_sample", "propose_versions"),
     "commands.infer": ("InferenceJob", "InferredDefinitions", "infer"),
     "commands.profile": ("Profile", "profile"),
     "commands.replay": ("Replay", "replay"),

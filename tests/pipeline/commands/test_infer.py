@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from signalbook import pipeline
 from signalbook.documents import write_document
 from signalbook.pipeline import InferenceJob, Job, PipelineError
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS
+from signalbook.pipeline.job.runner import LocalRunner, Work
 from signalbook.pipeline.places import StorePlace
 from signalbook.pipeline.table_names import build_table_name, find_table_folder
 
@@ -123,6 +125,26 @@ def test_plain_json_lands_by_the_inferred_definitions(by: str, tmp_path: Path) -
         tmp_path / "lake" / find_table_folder(build_table_name("/messagegroups/shop/messages/purchase"), "parquet")
     )
     assert table["amount"].to_pylist() == [1.5] * 100
+
+
+def test_progress_tells_how_much_of_the_input_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = threading.Event()
+
+    class WaitingRunner(LocalRunner):
+        def run(self, count: int, work: Work, size: int) -> list[bytes]:
+            results = LocalRunner().run(count, work, size)
+            assert shown.wait(60)
+            return results
+
+    def progress(words: str) -> None:
+        if words.endswith(": 300, 100% of the input"):
+            shown.set()
+
+    monkeypatch.setattr("signalbook.pipeline.landing.tasks._EVERY", 0.0)
+    path = tmp_path / "shop.jsonl"
+    path.write_text("".join(json.dumps(SHOP[n % 3]) + "\n" for n in range(300)))
+    job = InferenceJob(inputs=(str(path),), group="shop")
+    assert pipeline.infer(job, progress, runner=WaitingRunner()).read == 300
 
 
 def test_one_shape_is_one_kind_named_after_the_file(tmp_path: Path) -> None:

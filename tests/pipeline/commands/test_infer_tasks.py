@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from signalbook.pipeline.inference.discriminators import Discriminator
 from signalbook.pipeline.inference.observations import Observations
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing.tasks import PROGRESS
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.inputs import find_files, plan_tasks
 
@@ -33,14 +35,16 @@ def planned(tmp_path: Path) -> InferencePlan:
     path = tmp_path / "events.jsonl"
     path.write_text("".join(json.dumps(event_) + "\n" for event_ in events) + "\n \t\nbroken\n\n")
     source = base.find_file_source("cloudevents-jsonl")
-    return InferencePlan(source=source.name, tasks=plan_tasks(source, find_files([str(path)], source).files, 1))
+    (tmp_path / PROGRESS).mkdir()
+    tasks = plan_tasks(source, find_files([str(path)], source).files, 1)
+    return InferencePlan(source=source.name, folder=str(tmp_path), tasks=tasks)
 
 
 def tried(folder: Path, planned: InferencePlan, first: Observations) -> Trial:
     document = definitions.build_document(first, "g", RULES_BY_STRICTNESS[0], Discriminator())
     path = folder / "snapshot.json"
     path.write_bytes(Snapshot.of_documents([("draft", document)]).to_json())
-    plan_with_kinds = InferencePlan(source=planned.source, tasks=planned.tasks, kinds=tuple(first.kinds))
+    plan_with_kinds = replace(planned, kinds=tuple(first.kinds))
     return infer.try_definitions(str(path), plan_with_kinds, 0)
 
 

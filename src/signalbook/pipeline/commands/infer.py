@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Final, TypeVar
+from typing import Final, Protocol, Self, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -25,13 +26,14 @@ from signalbook.pipeline.inference.discriminators import Discriminator, MemberCh
 from signalbook.pipeline.inference.observations import Observations, find_discriminator, find_kinds
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS, Rules
 from signalbook.pipeline.job.default_runner import open_runner
+from signalbook.pipeline.job.jobs import Progress
 from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.tasks import task_failures
-from signalbook.pipeline.places import Storage
-from signalbook.pipeline.report import build_violation_kind
+from signalbook.pipeline.landing.tasks import PROGRESS, ProgressWriter, task_failures, watch_progress
+from signalbook.pipeline.places import Storage, place_of
+from signalbook.pipeline.report import Tally, build_violation_kind, read_counters
 from signalbook.pipeline.sources import base
-from signalbook.pipeline.sources.base import Split, UnreadableMessage
+from signalbook.pipeline.sources.base import MessageBatch, Split, UnreadableMessage
 from signalbook.pipeline.sources.detection import detect_format
 from signalbook.pipeline.sources.inputs import find_files, plan_tasks
 from signalbook.values import JSONObject
@@ -47,10 +49,11 @@ class InferencePlan:
     """The plan for all tasks. ``source`` is the input format, and ``by`` tells apart messages that are not CloudEvents.
 
     ``limit`` is the maximum number of messages that a task reads, 0 for all. ``kinds`` are the keys of the kinds of
-    messages that the definitions on trial are for.
+    messages that the definitions on trial are for. ``folder`` is where tasks write their progress.
     """
 
     source: str
+    folder: str
     tasks: tuple[tuple[Split, ...], ...]
     by: Discriminator = field(default_factory=Discriminator)
     limit: int = 0
@@ -149,7 +152,7 @@ def inspect_messages(plan: InferencePlan, number: int) -> Halves:
 
 def try_definitions(snapshot: str, plan: InferencePlan, number: int) -> Trial:
     """Check the second half of the messages of task ``number`` with the definitions in the file ``snapshot``."""
-    contract = _load_contract(snapshot)
+    contract = load_contract(snapshot)
     known_kinds = frozenset(plan.kinds)
     trial = Trial()
     for message, second in read_messages(plan, number):
@@ -169,23 +172,36 @@ def read_messages(plan: InferencePlan, number: int) -> Iterator[tuple[Message | 
     """
     source = base.find_file_source(plan.source)
     seen = 0
+    for batch in read_batches(plan, number):
+        for index in range(len(batch)):
+            if 0 < plan.limit <= seen:
+                return
+            if batch.is_blank(index):
+                continue
+            seen += 1
+            second = bool(crc32(b"%d" % batch.positions[index]) & 1)
+            try:
+                yield source.message(batch, index), second
+            except UnreadableMessage:
+                yield None, second
+
+
+def read_batches(plan: InferencePlan, number: int) -> Iterator[MessageBatch]:
+    """Yield the messages of task ``number``, until at least ``plan.limit`` of them are read."""
+    source, tally = base.find_file_source(plan.source), Tally()
+    progress = ProgressWriter(place_of(plan.folder) / PROGRESS / f"{number}.json", tally)
     for split in plan.tasks[number]:
         for batch in base.read_split(source, split):
-            for index in range(len(batch)):
-                if 0 < plan.limit <= seen:
-                    return
-                if batch.is_blank(index):
-                    continue
-                seen += 1
-                second = bool(crc32(b"%d" % batch.positions[index]) & 1)
-                try:
-                    yield source.message(batch, index), second
-                except UnreadableMessage:
-                    yield None, second
+            if 0 < plan.limit <= tally.read:
+                return
+            yield batch
+            tally.read += len(batch)
+            progress.advance(len(batch.content))
 
 
 @cache
-def _load_contract(snapshot: str) -> Contract:
+def load_contract(snapshot: str) -> Contract:
+    """Return the definitions in the file ``snapshot``, compiled."""
     return Snapshot.from_json(Path(snapshot).read_bytes()).compile(Policy())
 
 
@@ -263,9 +279,16 @@ class InferredDefinitions:
 
 
 _SAMPLE: Final = 5000
-_SNAPSHOT: Final = "snapshot-{}.json"
 _HEADERS: Final = "headers."
-_Found = TypeVar("_Found", Halves, Trial)
+
+
+class _Result(Protocol):
+    """The result of a task, to which the results of other tasks are added."""
+
+    def merge(self, other: Self, /) -> None: ...
+
+
+ResultType = TypeVar("ResultType", bound=_Result)
 
 
 def infer(
@@ -279,55 +302,69 @@ def infer(
     ``progress`` is called with a description of each step, ``notify`` with notices about the input. ``runner`` runs the
     tasks, by default Spark. Nothing is written. Raises ``PipelineError`` and the errors of reading the input.
     """
-    _check(job)
-    if not job.input_format:
-        job = replace(job, input_format=detect_format(job.inputs, job.storage))
-        notify(f"the input format is {job.input_format}")
-    source = base.find_file_source(job.input_format)
-    input_files = find_files(job.inputs, source, job.storage)
-    for words in input_files.notices:
-        notify(words)
-    with (
-        tempfile.TemporaryDirectory(prefix="signalbook-infer-") as name,
-        open_runner(runner, job.master, lambda: progress("starting Spark")) as opened,
-    ):
-        plan, choices = _plan(job, plan_tasks(source, input_files.files, opened.parallelism), input_files.files)
-        for words in _describe_choices(plan.by, choices):
+    check(job)
+    try:
+        check_id(job.group)
+    except XidError as error:
+        raise PipelineError(f"the group {job.group!r}: {error}") from None
+    with open_sample(job, progress, notify, runner) as sample:
+        by, choices = _choose_discriminator(job, sample)
+        for words in _describe_choices(by, choices):
             notify(words)
-        stream = _Stream(runner=opened, folder=Path(name), plan=plan, storage=job.storage)
-        progress("looking at messages")
-        halves = stream.run_tasks(inspect_messages, Halves())
+        sample = replace(sample, plan=replace(sample.plan, by=by))
+        halves = sample.run_tasks(inspect_messages, Halves(), "looking at messages")
         if not halves.first.kinds and not halves.second.kinds:
             raise PipelineError(
                 f"none of the messages in {', '.join(job.inputs)} is a CloudEvent, an HTTP request or JSON"
                 f"{f' with the member {job.by}' if job.by else ''}: {halves.first.unknown + halves.second.unknown} are "
                 f"something else, {halves.unreadable} cannot be read; --input-format says what the input holds"
             )
-        trial, rules = _try_rules(stream, halves.first, job, progress)
-    return _from_both(job, halves, trial, rules, plan.by)
+        trial, rules = _try_rules(sample, halves.first, job)
+    return _from_both(replace(job, input_format=sample.plan.source), halves, trial, rules, by)
 
 
-def _check(job: InferenceJob) -> None:
-    try:
-        check_id(job.group)
-    except XidError as error:
-        raise PipelineError(f"the group {job.group!r}: {error}") from None
+def check(job: InferenceJob) -> None:
+    """Raise ``PipelineError`` if a number in ``job`` is invalid."""
     if not 0 <= job.accept <= 1:
         raise PipelineError(f"accept is a share of messages, 0 to 1, not {job.accept}")
     if job.limit < 0:
         raise PipelineError(f"limit is a number of messages, 0 for all, not {job.limit}")
 
 
-def _plan(
-    job: InferenceJob, tasks: tuple[tuple[Split, ...], ...], files: Sequence[tuple[str, int]]
-) -> tuple[InferencePlan, dict[str, MemberChoice]]:
-    """Return the plan of all tasks, and by topic the member that was chosen to distinguish kinds of plain messages."""
-    plan = InferencePlan(source=job.input_format, tasks=tasks, limit=-(-job.limit // max(len(tasks), 1)))
-    name = _find_common_name([path for path, _ in files])
+@contextmanager
+def open_sample(
+    job: InferenceJob, progress: Callable[[str], None], notify: Callable[[str], None], runner: Runner | None
+) -> Iterator[Sample]:
+    """Yield the input of ``job``. Raises ``PipelineError`` and the errors of reading the input."""
+    input_format = job.input_format
+    if not input_format:
+        input_format = detect_format(job.inputs, job.storage)
+        notify(f"the input format is {input_format}")
+    source = base.find_file_source(input_format)
+    input_files = find_files(job.inputs, source, job.storage)
+    for words in input_files.notices:
+        notify(words)
+    with (
+        tempfile.TemporaryDirectory(prefix="signalbook-infer-") as folder,
+        open_runner(runner, job.master, lambda: progress("starting Spark")) as opened,
+    ):
+        (Path(folder) / PROGRESS).mkdir()
+        tasks = plan_tasks(source, input_files.files, opened.parallelism)
+        limit = -(-job.limit // max(len(tasks), 1))
+        yield Sample(
+            runner=opened,
+            plan=InferencePlan(source=input_format, folder=folder, tasks=tasks, limit=limit),
+            storage=job.storage,
+            name=_find_common_name([path for path, _ in input_files.files]),
+            progress=progress,
+        )
+
+
+def _choose_discriminator(job: InferenceJob, sample: Sample) -> tuple[Discriminator, dict[str, MemberChoice]]:
+    """Return the discriminator, and by topic the member that was chosen to distinguish kinds of plain messages."""
     if job.by.startswith(_HEADERS):
-        return replace(plan, by=Discriminator(header=job.by.removeprefix(_HEADERS).lower(), name=name)), {}
-    by, choices = find_discriminator(_sample(_add_storage(plan, job.storage)), name, job.by)
-    return replace(plan, by=by), choices
+        return Discriminator(header=job.by.removeprefix(_HEADERS).lower(), name=sample.name), {}
+    return find_discriminator(_read_first_messages(_add_storage(sample.plan, job.storage)), sample.name, job.by)
 
 
 def _find_common_name(paths: Sequence[str]) -> str:
@@ -347,7 +384,7 @@ def _describe_choices(by: Discriminator, choices: Mapping[str, MemberChoice]) ->
         )
 
 
-def _sample(plan: InferencePlan) -> Iterator[Message]:
+def _read_first_messages(plan: InferencePlan) -> Iterator[Message]:
     """Yield the first messages of each task, at most ``_SAMPLE`` messages in total."""
     share = max(_SAMPLE // max(len(plan.tasks), 1), 1)
     for number in range(min(len(plan.tasks), _SAMPLE)):
@@ -357,41 +394,59 @@ def _sample(plan: InferencePlan) -> Iterator[Message]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Stream:
-    """The input, divided into tasks. ``folder`` is the local folder to which their plan is written."""
+class Sample:
+    """The input, divided into tasks. ``name`` is the common name of its files."""
 
     runner: Runner
-    folder: Path
     plan: InferencePlan
     storage: Storage
+    name: str
+    progress: Callable[[str], None]
 
-    def run_tasks(self, work: Work, total: _Found) -> _Found:
-        """Add the results of ``work`` in every task to ``total``."""
+    @property
+    def folder(self) -> Path:
+        """The local folder of the plan, of definitions to try, and of the progress of tasks."""
+        return Path(self.plan.folder)
+
+    def run_tasks(self, work: Work, total: ResultType, step: str) -> ResultType:
+        """Add the results of ``work`` in every task to ``total``. ``step`` describes the work for people."""
         (self.folder / PLAN).write_bytes(msgspec.msgpack.encode(self.plan))
+        for path in (self.folder / PROGRESS).iterdir():  # of the step before
+            path.unlink()
         task = partial(run_task, str(self.folder), work, self.storage)
         size = sum(split.size for splits in self.plan.tasks for split in splits)
-        with task_failures(self.folder):
+
+        def show(now: Progress) -> None:
+            self.progress(
+                f"{step}: {now.read:,}, {now.done / now.total:.0%} of the input" if now.read and now.total else step
+            )
+
+        with watch_progress(place_of(self.folder), size, show), task_failures(self.folder):
             results = self.runner.run(len(self.plan.tasks), task, size)
         for result in results:
-            total.merge(msgspec.msgpack.decode(result, type=type(total)))
+            total.merge(msgspec.msgpack.decode(result, type=type(total), dec_hook=read_counters))
         return total
 
+    def write_snapshot(self, name: str, snapshot: Snapshot) -> str:
+        """Write definitions to try for all tasks, and return the path of their file."""
+        path = self.folder / name
+        path.write_bytes(snapshot.to_json())
+        return str(path)
 
-def _try_rules(
-    stream: _Stream, first: Observations, job: InferenceJob, show: Callable[[str], None]
-) -> tuple[Trial, Rules]:
+
+def _try_rules(sample: Sample, first: Observations, job: InferenceJob) -> tuple[Trial, Rules]:
     """Return the strictest rules whose definitions accept enough of the second half, with their trial.
 
     If no rules do, return the most lenient. ``first`` are the observations of the first half.
     """
     trial, rules = Trial(), RULES_BY_STRICTNESS[0]
-    trying = replace(stream, plan=replace(stream.plan, kinds=tuple(first.kinds)))
+    trying = replace(sample, plan=replace(sample.plan, kinds=tuple(first.kinds)))
     for number, rules in enumerate(RULES_BY_STRICTNESS):
-        show(f"trying the definitions on what was held back ({number + 1} of at most {len(RULES_BY_STRICTNESS)})")
-        document = definitions.build_document(first, job.group, rules, stream.plan.by)
-        path = stream.folder / _SNAPSHOT.format(number)
-        path.write_bytes(Snapshot.of_documents([("the inferred definitions", document)]).to_json())
-        trial = trying.run_tasks(partial(try_definitions, str(path)), Trial())
+        step = f"trying the definitions on what was held back ({number + 1} of at most {len(RULES_BY_STRICTNESS)})"
+        document = definitions.build_document(first, job.group, rules, sample.plan.by)
+        snapshot = Snapshot.of_documents([("the inferred definitions", document)])
+        path = sample.write_snapshot(f"snapshot-{number}.json", snapshot)
+        trial = trying.run_tasks(partial(try_definitions, path), Trial(), step)
         if trial.accepted >= job.accept * trial.tried:
             break
     return trial, rules
@@ -402,8 +457,10 @@ def _from_both(job: InferenceJob, halves: Halves, trial: Trial, rules: Rules, by
     every.merge(halves.second)
     document = definitions.build_document(every, job.group, rules, by)
     counts = definitions.count_messages(every)
+    doubts = definitions.list_doubts(every)
+    rejections = [f"{reason}, in {count} of {trial.tried} messages" for reason, count in trial.reasons.items()]
     return InferredDefinitions(
-        document=document,
+        document=definitions.describe_doubts(document, doubts, rejections),
         input_format=job.input_format,
         messages=counts,
         read=sum(counts.values()) + every.unknown + halves.unreadable,
@@ -414,5 +471,5 @@ def _from_both(job: InferenceJob, halves: Halves, trial: Trial, rules: Rules, by
         reasons=trial.reasons,
         unseen=trial.unseen,
         rules=rules.words,
-        doubts=definitions.list_doubts(every),
+        doubts=doubts,
     )

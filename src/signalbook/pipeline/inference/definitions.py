@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, count, islice
 from typing import Final
 
@@ -72,6 +72,22 @@ def _find_doubts(observations: Observations) -> Iterator[JSONObject]:
             yield {"definition": name, "path": "", "doubt": f"inferred from {observed.count} messages"}
         for path, doubt in maps.find_doubts(observed.data):
             yield {"definition": name, "path": format_pointer(path), "doubt": doubt}
+
+
+def describe_doubts(document: JSONObject, doubts: Sequence[JSONObject], rejections: Sequence[str]) -> JSONObject:
+    """Return ``document`` with the doubts as the description of its message group, which comes first.
+
+    ``rejections`` are why the definitions of one half of the messages rejected some of the other half.
+    """
+    lines = [
+        *(f"- {doubt['definition']} {doubt['path'] or '/'}: {doubt['doubt']}" for doubt in doubts),
+        *(f"- half of the messages did not show enough to accept the others: {text}" for text in rejections),
+    ]
+    if not lines:
+        return document
+    ((group_id, group),) = document["messagegroups"].items()
+    description = "\n".join(["Inferred from messages. Check first:", *lines, ""])
+    return {**document, "messagegroups": {group_id: {"description": description, **group}}}
 
 
 def _assign_ids(observations: Observations) -> Iterator[tuple[str, KindSummary]]:

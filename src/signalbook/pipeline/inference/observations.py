@@ -241,6 +241,11 @@ def _split_parts(message: Message) -> Iterator[_Part]:
         return
 
 
+def read_payloads(message: Message) -> list[JSON]:
+    """Return the JSON payloads of ``message``: one, or for a batched message one per event that has one."""
+    return [part.payload.value for part in _split_parts(message) if part.payload.value is not msgspec.UNSET]
+
+
 def _read_texts(part: _Part) -> dict[str, str]:
     """Return the texts to summarize by name: attributes of an event, or properties of a request; else empty."""
     if part.event is not None:

@@ -87,7 +87,7 @@ def find_schema_entries(resource: Any) -> SchemaEntries | None:
 def import_roots(document: JSONObject) -> Iterator[tuple[str, str]]:
     """Yield the xid and the import root of each group that states an import root."""
     for group in list_groups(document):
-        labels = (_find_entity(document, group) or {}).get("labels")
+        labels = (find_entity(document, group) or {}).get("labels")
         if isinstance(labels, dict) and ROOT_LABEL in labels:
             yield group, str(labels[ROOT_LABEL])
 
@@ -96,7 +96,7 @@ def find_version(document: JSONObject, xid: str) -> JSONObject | None:
     """Return the attributes of the message or schema Version ``xid``, or None if ``document`` does not have it."""
     resource_xid, _, versionid = xid.partition(VERSIONS)
     parts = resource_xid.strip("/").split("/")
-    resource = _find_entity(document, resource_xid)
+    resource = find_entity(document, resource_xid)
     if resource is None or len(parts) != 4 or parts[2] not in (MESSAGES, SCHEMAS) or not versionid:
         return None
     resource = follow_xref(document, resource)
@@ -166,7 +166,7 @@ def follow_xref(document: JSONObject, resource: Any) -> Any:
     target_xid = find_xref(resource)
     if not target_xid:
         return resource
-    target = _find_entity(document, target_xid)
+    target = find_entity(document, target_xid)
     if target is not None and not find_xref(target):
         return target
     # A document in API view repeats the attributes of the target at the cross reference.
@@ -187,7 +187,8 @@ def find_xref(resource: Any) -> str:
     return target if isinstance(target, str) else ""
 
 
-def _find_entity(document: JSONObject, xid: str) -> JSONObject | None:
+def find_entity(document: JSONObject, xid: str) -> JSONObject | None:
+    """Return the entity ``xid`` of ``document``, or None if it does not have it."""
     entity: Any = document
     for part in xid.strip("/").split("/"):
         entity = entity.get(part) if isinstance(entity, dict) else None
@@ -231,7 +232,7 @@ def find_reachable_groups(document: JSONObject, groups: Sequence[str]) -> set[st
     """Return ``groups`` and the xids of all message groups that endpoints in ``groups`` refer to (K-10)."""
     reachable = set(groups)
     for group in groups:
-        endpoint = _find_entity(document, group)
+        endpoint = find_entity(document, group)
         for reference in endpoint.get("messagegroups") or () if endpoint else ():
             reachable.add(_resolve_reference(str(reference)))
     return reachable

@@ -346,7 +346,7 @@ class BatchAttempt:
         started = time.monotonic()
         policy = settle_columns(self.policy, self.journal)
         folder = self._stage(policy)
-        with _watch_progress(folder, self.intake.size, show), task_failures(self.journal.output):
+        with watch_progress(folder, self.intake.size, show), task_failures(self.journal.output):
             results = self.intake.run_tasks(runner, folder)
         manifests = [read_manifest(text) for text in results]
         tally = Tally()
@@ -441,7 +441,7 @@ def explain_failure(text: str, output: object, summary: str = "a Spark task fail
 
 
 @contextmanager
-def _watch_progress(folder: Place, total: int, show: ShowProgress) -> Iterator[None]:
+def watch_progress(folder: Place, total: int, show: ShowProgress) -> Iterator[None]:
     """Show how far the tasks are, at short intervals, from their progress files. ``total`` is the input in bytes."""
     over = threading.Event()
 
