@@ -145,7 +145,8 @@ def _print_next_steps(
             [
                 *("signalbook", "pipeline", "run", "--registry", str(definitions)),
                 *(part for text in inputs for part in ("--input", text)),
-                *("--input-format", source_format, "--output", str(home / "spark-lake")),
+                *("--input-format", source_format, *_build_capture_options(inputs, source_format)),
+                *("--output", str(home / "spark-lake")),
             ]
         ),
     }
@@ -155,6 +156,12 @@ def _print_next_steps(
     screen.print()
     for title, command in steps.items():
         screen.print(f"{title}:\n    {plain(command)}", soft_wrap=True, markup=False, highlight=False)
+
+
+def _build_capture_options(inputs: list[str], source_format: str) -> tuple[str, ...]:
+    """Return the option that Spark needs for captures in Avro. Without Spark each file shows its format."""
+    is_avro = any(Path(text).suffix == ".avro" or next(Path(text).glob("**/*.avro"), None) for text in inputs)
+    return ("--option", "format=avro") if source_format.endswith("-captures") and is_avro else ()
 
 
 def _find_table_path(folder: Path, xid: str) -> Path:

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import pyarrow.compute as pc
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.messages import Message
 from signalbook.messages.bindings.kafka import record
@@ -21,7 +19,6 @@ from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place
 from signalbook.pipeline.sources.base import MessageBatch
-from signalbook.pipeline.sources.message_columns import ASSUME, assume_cloudevents, check_assumption
 from signalbook.pipeline.sources.message_records import (
     MessageRecords,
     format_bytes,
@@ -33,6 +30,9 @@ from signalbook.pipeline.sources.message_records import (
     read_stated_texts,
     select_rows,
 )
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _FORMAT: Final = "kafka"
 _FORM: Final = "kafka://HOST:PORT/TOPIC"
@@ -225,6 +225,10 @@ def _redact_input(text: str) -> str:
 def _load_records(
     reader: Any, inputs: Sequence[str], options: Mapping[str, str], limit: Mapping[str, str] = {}
 ) -> DataFrame:
+    from pyspark.errors import PySparkException
+
+    from signalbook.pipeline.sources.message_columns import ASSUME, assume_cloudevents, check_assumption
+
     assumed = check_assumption(options.get(ASSUME, ""))
     reader_options = {name: value for name, value in options.items() if name != ASSUME}
     settings = {**build_connector_options(inputs, reader_options), **limit}
