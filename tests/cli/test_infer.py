@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.brokers.program import Broker
+from tests.pipeline.sources.test_kafka_spool import shop, url  # noqa: F401
+
 from .conftest import Cli
 
 EVENTS = Path(__file__).parents[2] / "examples" / "orders" / "events.jsonl"
@@ -27,6 +30,12 @@ def test_one_json_object_and_a_file(cli: Cli) -> None:
     assert doubt in json.loads(ran.out)["doubts"]
     assert Path("draft.yaml").read_text(encoding="utf-8").startswith("messagegroups:")
     assert "document" in json.loads(cli(*GIVEN, "--json").out)
+
+
+def test_definitions_are_inferred_from_a_topic(kafka: Broker, shop: str, cli: Cli) -> None:  # noqa: F811
+    ran = cli("pipeline", "infer", "--input", url(kafka, shop), "--group", "g", "--max-messages", "60", "--json")
+    assert json.loads(ran.out)["read"] == 60
+    assert "the oldest 60 of 91 messages are read" in ran.err
 
 
 def test_bad_input(cli: Cli) -> None:

@@ -13,7 +13,10 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
+from tests.brokers.program import Broker
+from tests.brokers.servers import PASSWORD, USER
 from tests.cli.conftest import Cli
+from tests.pipeline.sources.test_kafka_spool import LOGIN, shop, url  # noqa: F401
 
 SHOP = (
     {"event": "signup", "user": 1, "email": "a@b.example"},
@@ -83,6 +86,16 @@ def test_captured_messages_land_without_spark(name: str, tmp_path: Path) -> None
     assert ("--option format=avro" in result.stdout) == name.endswith(".avro")
     folder = tmp_path / "signalbook-try/lake/tables/captures/shop-purchase"
     assert set(pyarrow.dataset.dataset(folder).to_table()["_address"].to_pylist()) == {"shop"}
+
+
+def test_a_topic_lands_without_spark(kafka: Broker, shop: str, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
+    options = ("--option", "kafka.security.protocol=SASL_PLAINTEXT", "--option")
+    login = f"kafka.sasl.jaas.config={LOGIN.format(USER, PASSWORD)}"
+    result_ = cli("try", url(kafka, shop, "password"), "--folder", tmp_path / "out", *options, login, "--json")
+    result = json.loads(result_.out)
+    assert result["inferred"]["messages"] == {f"{shop}-signup": 45, f"{shop}-purchase": 45}
+    assert (result["landed"]["landed"], result["landed"]["read"]) == (90, 91)
+    assert len(list((tmp_path / "out" / "messages").glob("*.parquet"))) == 3
 
 
 def test_the_result_is_printed_as_json(events: Path, tmp_path: Path, cli: Cli) -> None:

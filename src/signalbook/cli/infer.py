@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import Option
 
 from signalbook.cli.console import console, counts_table, echo, notice, plain, say, working
-from signalbook.cli.outputs import StorageOption, pairs
+from signalbook.cli.outputs import FromOption, MaxMessagesOption, StorageOption, TopicOption, build_excerpt, pairs
 from signalbook.cli.registry import open_registry
 from signalbook.errors import SignalbookError
 from signalbook.values import dump_json
@@ -29,7 +30,12 @@ class Taken(SignalbookError):
 
 def run(
     input: Annotated[
-        list[str], Option("--input", metavar="PATH|URL", help="File, folder or glob; may be given again.")
+        list[str],
+        Option(
+            "--input",
+            metavar="PATH|URL",
+            help="File, folder, glob, or topic such as kafka://HOST:PORT/TOPIC; may be given again.",
+        ),
     ],
     group: Annotated[str, Option("--group", metavar="ID", help="Id of the groups to infer.")],
     input_format: Annotated[
@@ -61,6 +67,9 @@ def run(
         str, Option("--master", metavar="URL", help="Spark master; without it processes of this machine do the work.")
     ] = "",
     storage: StorageOption = None,
+    max_messages: MaxMessagesOption = None,
+    end: FromOption = None,
+    option: TopicOption = None,
     as_json: Annotated[
         bool, Option("--json", help="Print the report as one JSON object, with the document if it goes nowhere else.")
     ] = False,
@@ -93,7 +102,13 @@ def run(
     if registry:
         with open_registry(server, db, create=True) as target:
             _check_vacant(target, group)
-    with working("reading") as progress:
+    with (
+        working("reading") as progress,
+        pipeline.spool_inputs(
+            job.inputs, input_format, build_excerpt(max_messages, end, option), progress=progress, notify=notice
+        ) as (inputs, spooled_format),
+    ):
+        job = replace(job, inputs=inputs, input_format=spooled_format)
         inferred = pipeline.infer(job, progress, notify=notice, runner=None if master else LocalRunner())
     if out is not None:
         _write_document(out, inferred)

@@ -199,6 +199,14 @@ def build_connector_options(inputs: Sequence[str], options: Mapping[str, str]) -
     return {**settings, "kafka.bootstrap.servers": clusters.pop(), "includeHeaders": "true", **which}
 
 
+def read_topics(inputs: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the servers and topics of ``inputs``. Raises ``PipelineError`` unless they name topics of one cluster."""
+    options = build_connector_options(inputs, {})
+    if "subscribe" not in options:
+        raise PipelineError(f"without Spark topics are read by their names, as {_FORM}, not by a pattern")
+    return options["kafka.bootstrap.servers"], options["subscribe"].split(",")
+
+
 def _split_address(text: str) -> SplitResult:
     try:
         parts = urlsplit(text)
