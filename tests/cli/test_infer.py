@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.brokers.program import Broker
+from tests.pipeline.sources.test_kafka_spool import shop, url  # noqa: F401
+
 from .conftest import Cli
 
 EVENTS = Path(__file__).parents[2] / "examples" / "orders" / "events.jsonl"
@@ -30,6 +33,12 @@ def test_one_json_object_and_a_file(cli: Cli) -> None:
     assert lines[:3] == ["messagegroups:", "  shop:", "    description: |"]
     assert "      - shop.order.shipped /: inferred from 1 messages" in lines
     assert cli("check", "draft.yaml", "--offline").code == 0
+
+
+def test_definitions_are_inferred_from_a_topic(kafka: Broker, shop: str, cli: Cli) -> None:  # noqa: F811
+    ran = cli("pipeline", "infer", "--input", url(kafka, shop), "--group", "g", "--max-messages", "60", "--json")
+    assert json.loads(ran.out)["read"] == 60
+    assert "the oldest 60 of 91 messages are read" in ran.err
 
 
 def test_bad_input(cli: Cli) -> None:
@@ -65,12 +74,12 @@ def write_shop(path: Path, count: int, **members: object) -> None:
 def test_edited_document_is_compared_with_the_messages(cli: Cli) -> None:
     path, document = Path("shop.jsonl"), Path("shop.xreg.yaml")
     write_shop(path, 50)
-    shop = ("pipeline", "infer", "--input", path)
-    assert cli(*shop, "--group", "shop", "--out", document).code == 0
-    assert cli(*shop, "--against", document).code == 0
+    infer_shop = ("pipeline", "infer", "--input", path)
+    assert cli(*infer_shop, "--group", "shop", "--out", document).code == 0
+    assert cli(*infer_shop, "--against", document).code == 0
     edited = document.read_text(encoding="utf-8").replace("type: number", "type: string")
     document.write_text(edited.replace("const: logout", "const: log-out"), encoding="utf-8")
-    ran = cli(*shop, "--against", document)
+    ran = cli(*infer_shop, "--against", document)
     assert ran.code == 1
     for words in (
         "messages/purchase",
@@ -79,25 +88,25 @@ def test_edited_document_is_compared_with_the_messages(cli: Cli) -> None:
         "100 messages: 0 accepted (0.00%), 100 rejected",
     ):
         assert words in ran.out, ran.out
-    ran = cli(*shop, "--against", document, "--accept", "0", "--json")
+    ran = cli(*infer_shop, "--against", document, "--accept", "0", "--json")
     report = json.loads(ran.out)
     assert (ran.code, report["acceptance"]) == (0, 0.0)
     assert report["definitions"] == {"/messagegroups/shop/messages/purchase": {"accepted": 0, "rejected": 50}}
     assert report["reasons"] == {"schema_violation": 50, "unknown_kind": 50}
-    assert cli(*shop, "--against", document, "--out", "other.yaml").code == 2
-    assert cli(*shop).code == 2
+    assert cli(*infer_shop, "--against", document, "--out", "other.yaml").code == 2
+    assert cli(*infer_shop).code == 2
 
 
 def test_next_version_of_definitions_that_drifted(cli: Cli) -> None:
     path, document = Path("shop.jsonl"), Path("shop.xreg.yaml")
     write_shop(path, 50)
-    shop = ("pipeline", "infer", "--input", path)
-    assert cli(*shop, "--group", "shop", "--out", document).code == 0
-    ran = cli(*shop, "--update", document)
+    infer_shop = ("pipeline", "infer", "--input", path)
+    assert cli(*infer_shop, "--group", "shop", "--out", document).code == 0
+    ran = cli(*infer_shop, "--update", document)
     assert (ran.code, ran.out) == (0, "")
     assert "no schema needs another version" in ran.err
     write_shop(path, 20, amount="1.50", coupon="c")
-    ran = cli(*shop, "--update", document, "--out", "next.xreg.yaml")
+    ran = cli(*infer_shop, "--update", document, "--out", "next.xreg.yaml")
     assert ran.code == 1  # the objects are open: old data may have anything as coupon
     for words in (
         "refused  /schemagroups/shop/schemas/purchase/versions/2",
@@ -108,7 +117,7 @@ def test_next_version_of_definitions_that_drifted(cli: Cli) -> None:
         "after: 140 of 140 messages accepted (100.00%)",
     ):
         assert words in ran.err, ran.err
-    assert cli(*shop, "--against", "next.xreg.yaml", "--accept", "1").code == 0
+    assert cli(*infer_shop, "--against", "next.xreg.yaml", "--accept", "1").code == 0
     assert cli("check", "next.xreg.yaml", "--offline").code == 0
 
 

@@ -8,9 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fastavro
+import pyarrow as pa
 import pyarrow.dataset
+import pyarrow.parquet as pq
 import pytest
+from tests.brokers.program import Broker
+from tests.brokers.servers import PASSWORD, USER
 from tests.cli.conftest import Cli
+from tests.pipeline.sources.test_kafka_spool import LOGIN, shop, url  # noqa: F401
 
 SHOP = (
     {"event": "signup", "user": 1, "email": "a@b.example"},
@@ -39,10 +45,14 @@ def events(tmp_path: Path) -> Path:
     return path
 
 
-def test_events_land_without_spark_and_java(events: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", WITHOUT_SPARK, "try", str(events), "--folder", "first look"]
+def run_without_spark(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT_SPARK, "try", *arguments]
     environment = {name: value for name, value in os.environ.items() if name not in ("PATH", "JAVA_HOME")}
-    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_events_land_without_spark_and_java(events: Path, tmp_path: Path) -> None:
+    result = run_without_spark(tmp_path, str(events), "--folder", "first look")
     assert result.returncode == 0, result.stderr
     folder = tmp_path / "first look"
     table = pyarrow.dataset.dataset(folder / "lake/tables/shop/purchase").to_table()
@@ -59,6 +69,33 @@ def test_events_land_without_spark_and_java(events: Path, tmp_path: Path) -> Non
         "signalbook pipeline run --registry 'first look/definitions/shop.xreg.yaml'",
     ):
         assert words in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("name", ["captures.parquet", "captures.avro"])
+def test_captured_messages_land_without_spark(name: str, tmp_path: Path) -> None:
+    values = [json.dumps(SHOP[number % 2]).encode() for number in range(200)]
+    if name.endswith(".parquet"):
+        pq.write_table(pa.table({"value": values, "topic": ["shop"] * 200}), tmp_path / name)
+    else:
+        schema = {"type": "record", "name": "r", "fields": [{"name": n, "type": "bytes"} for n in ("value", "topic")]}
+        with (tmp_path / name).open("wb") as file:
+            fastavro.writer(file, schema, [{"value": value, "topic": b"shop"} for value in values])
+    result = run_without_spark(tmp_path, name)
+    assert result.returncode == 0, result.stderr
+    assert "200 messages: 200 in 2 tables, 0 dead letters" in result.stdout
+    assert ("--option format=avro" in result.stdout) == name.endswith(".avro")
+    folder = tmp_path / "signalbook-try/lake/tables/captures/shop-purchase"
+    assert set(pyarrow.dataset.dataset(folder).to_table()["_address"].to_pylist()) == {"shop"}
+
+
+def test_a_topic_lands_without_spark(kafka: Broker, shop: str, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
+    options = ("--option", "kafka.security.protocol=SASL_PLAINTEXT", "--option")
+    login = f"kafka.sasl.jaas.config={LOGIN.format(USER, PASSWORD)}"
+    result_ = cli("try", url(kafka, shop, "password"), "--folder", tmp_path / "out", *options, login, "--json")
+    result = json.loads(result_.out)
+    assert result["inferred"]["messages"] == {f"{shop}-signup": 45, f"{shop}-purchase": 45}
+    assert (result["landed"]["landed"], result["landed"]["read"]) == (90, 91)
+    assert len(list((tmp_path / "out" / "messages").glob("*.parquet"))) == 3
 
 
 def test_the_result_is_printed_as_json(events: Path, tmp_path: Path, cli: Cli) -> None:

@@ -1,9 +1,9 @@
-"""A producer for Kafka by kafka-python that connects only to allowed addresses and respects time limits.
+"""A producer and a consumer for Kafka by kafka-python that connect only to allowed addresses and respect time limits.
 
 A cluster sends its clients the addresses of brokers to connect to. This module resolves their names by
 ``BrokerSettings``, like the name of the first broker, so that only allowed addresses are used. It also closes sockets
-that the library forgets or waits for without end. Otherwise the library manages its connections itself. The pipeline
-does not read from Kafka by this module, but by Spark's own connector.
+that the library forgets or waits for without end. Otherwise the library manages its connections itself. With Spark
+the pipeline does not read from Kafka by this module, but by Spark's own connector.
 """
 
 from __future__ import annotations
@@ -13,12 +13,18 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
-from kafka import KafkaProducer
-from kafka.errors import KafkaError, MessageSizeTooLargeError, SaslAuthenticationFailedError
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import (
+    KafkaError,
+    MessageSizeTooLargeError,
+    SaslAuthenticationFailedError,
+    TopicAuthorizationFailedError,
+)
 from kafka.net.compat import KafkaNetClient
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
@@ -33,21 +39,69 @@ from signalbook.brokers.connection import (
     MessageTooLarge,
 )
 
-_TIMEOUTS: Final = ("request_timeout_ms", "delivery_timeout_ms", "max_block_ms", "bootstrap_timeout_ms")
+_TIMEOUTS: Final = ("request_timeout_ms", "bootstrap_timeout_ms")
+_PRODUCER_TIMEOUTS: Final = ("delivery_timeout_ms", "max_block_ms")
+_POLL_MILLISECONDS: Final = 200
+_POLL_RECORDS: Final = 5000
 _LOOK_SECONDS: Final = 0.1
 _CLOSE_SECONDS: Final = 1.0
 _Socket = TypeVar("_Socket", bound=socket.socket)
 
 
-class KafkaClient:
+class _Connection:
+    """A client of a cluster: the object ``_kafka`` of the library, which ``create`` makes with ``options``.
+
+    Raises ``BrokerError`` if the cluster cannot be reached, or refuses the client.
+    """
+
+    _client: Any = None
+    _kafka: Any = None
+
+    def __init__(self, settings: BrokerSettings, create: Callable[..., Any], options: dict[str, Any]) -> None:
+        self._timeout = settings.timeout
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # our errors contain the relevant information
+        self._gate = _Gate(settings)
+        try:
+            if settings.secure:
+                options["ssl_context"] = _WatchedContext(self._gate, settings)
+            self._kafka = create(proxy_url=self._gate.name, kafka_client=self._make_client, **options)
+        except (KafkaError, BrokerError, OSError, ValueError) as error:
+            self.close()
+            raise (self._gate.failure or BrokerUnavailable(_format_error(error))) from None
+
+    def close(self) -> None:
+        """Close all connections. Raises nothing."""
+        if self._kafka is not None:
+            self._close_library()
+        elif self._client is not None:
+            self._client.close()
+        self._gate.close()
+
+    def _close_library(self) -> None:
+        raise NotImplementedError
+
+    def _make_client(self, **options: Any) -> Any:
+        """Return the client for the library's object.
+
+        Store it, so that ``close`` can close it if the object cannot be created.
+        """
+        self._client = self._gate.make_client(**options)
+        self._gate.call_later(self._timeout, self._give_up)
+        return self._client
+
+    def _give_up(self) -> None:
+        """Interrupt connecting if it has not ended yet, because the library would wait forever for a handshake."""
+        if self._kafka is None:
+            self._gate.interrupt()
+
+
+class KafkaClient(_Connection):
     """A connected producer of records for one topic, for use by one thread. Methods raise ``BrokerError``.
 
     All records have the same ``headers``. ``acks`` is the number of brokers that must store a record before it is
     confirmed: ``all``, ``1`` or ``0``.
     """
 
-    _client: Any = None
-    _producer: Any = None
     _failed = False
 
     def __init__(
@@ -61,17 +115,13 @@ class KafkaClient:
     ) -> None:
         self._topic = topic
         self._headers = list(headers)
-        self._timeout = settings.timeout
-        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # our errors contain the relevant information
-        self._gate = _Gate(settings)
-        options = _build_options(settings, client_id, acks)
-        try:
-            if settings.secure:
-                options["ssl_context"] = _WatchedContext(self._gate, settings)
-            self._producer = KafkaProducer(proxy_url=self._gate.name, kafka_client=self._make_client, **options)
-        except (KafkaError, BrokerError, OSError, ValueError) as error:
-            self.close()
-            raise (self._gate.failure or BrokerUnavailable(_format_error(error))) from None
+        options = _build_options(settings, client_id, "PLAIN") | {
+            "acks": acks if acks == "all" else int(acks),
+            # With idempotence, retries of the library neither duplicate nor reorder records.
+            "enable_idempotence": acks == "all",
+            **dict.fromkeys(_PRODUCER_TIMEOUTS, _count_milliseconds(settings)),
+        }
+        super().__init__(settings, KafkaProducer, options)
 
     def publish(self, records: Sequence[tuple[bytes | None, bytes]]) -> Iterator[None]:
         """Send ``records``, pairs of key and value. Yield once for each confirmed record, in order."""
@@ -79,7 +129,7 @@ class KafkaClient:
         failure: BrokerError | None = None
         for key, value in records:
             try:
-                futures.append(self._producer.send(self._topic, value, key=key, headers=self._headers))
+                futures.append(self._kafka.send(self._topic, value, key=key, headers=self._headers))
             except (KafkaError, BrokerError) as error:
                 failure = self._explain_failure(error)  # wait for the earlier records, which were sent, before raising
                 break
@@ -92,36 +142,14 @@ class KafkaClient:
         if failure is not None:
             raise failure
 
-    def close(self) -> None:
-        """Close all connections. Raises nothing.
-
-        After a failure close them at once, so that old records do not arrive after those that are sent again.
-        """
-        if self._producer is None:
-            if self._client is not None:
-                self._client.close()
-        else:
-            if self._failed:
-                self._gate.interrupt()
-                # Otherwise ``close`` would wait for records that cannot be sent, and its thread would continue to try.
-                self._producer._sender.force_close()
-            with suppress(KafkaError):
-                self._producer.close(_CLOSE_SECONDS)
-        self._gate.close()
-
-    def _make_client(self, **options: Any) -> Any:
-        """Return the client for the producer.
-
-        Store it, so that ``close`` can close it if the producer cannot be created.
-        """
-        self._client = self._gate.make_client(**options)
-        self._gate.call_later(self._timeout, self._give_up)
-        return self._client
-
-    def _give_up(self) -> None:
-        """Interrupt connecting if there is no producer yet, because the library would wait forever for a handshake."""
-        if self._producer is None:
+    def _close_library(self) -> None:
+        """Close the producer: after a failure at once, so that old records do not arrive after those sent again."""
+        if self._failed:
             self._gate.interrupt()
+            # Otherwise ``close`` would wait for records that cannot be sent, and its thread would continue to try.
+            self._kafka._sender.force_close()
+        with suppress(KafkaError):
+            self._kafka.close(_CLOSE_SECONDS)
 
     def _wait(self, future: Any) -> None:
         """Wait for the acknowledgement of a record. Raises ``BrokerError`` after a failure or the timeout."""
@@ -150,11 +178,80 @@ class KafkaClient:
         return BrokerUnavailable(_format_error(error))
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionRange:
+    """The records of a partition from offset ``start`` to before ``end``."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+class KafkaReader(_Connection):
+    """A connected consumer without a group, for use by one thread. Methods raise ``BrokerError``.
+
+    ``mechanism`` is the SASL mechanism for settings with a user.
+    """
+
+    def __init__(self, settings: BrokerSettings, *, client_id: str, mechanism: str = "PLAIN") -> None:
+        super().__init__(settings, KafkaConsumer, _build_options(settings, client_id, mechanism))
+
+    def list_topics(self) -> set[str]:
+        """Return the names of the topics that the cluster shows."""
+        with self._convert_errors():
+            topics: set[str] = self._kafka.topics()
+            return topics
+
+    def find_ranges(self, topic: str) -> list[PartitionRange]:
+        """Return the range of each partition of an existing topic that has records now."""
+        with self._convert_errors():
+            places = [TopicPartition(topic, number) for number in sorted(self._kafka.partitions_for_topic(topic))]
+            first, last = self._kafka.beginning_offsets(places), self._kafka.end_offsets(places)
+        ranges = (PartitionRange(topic, place.partition, first[place], last[place]) for place in places)
+        return [partition for partition in ranges if partition.start < partition.end]
+
+    def read(self, partition: PartitionRange) -> Iterator[list[Any]]:
+        """Yield the records in ``partition`` in order, as ``kafka.consumer.fetcher.ConsumerRecord``, some at once."""
+        place = TopicPartition(partition.topic, partition.partition)
+        with self._convert_errors():
+            self._kafka.assign([place])
+            self._kafka.seek(place, partition.start)
+        position, deadline = partition.start, time.monotonic() + self._timeout
+        while position < partition.end:
+            with self._convert_errors():
+                records = self._kafka.poll(_POLL_MILLISECONDS, max_records=_POLL_RECORDS).get(place, [])
+                previous, position = position, self._kafka.position(place)
+            wanted = [record for record in records if record.offset < partition.end]
+            if wanted:
+                yield wanted
+            if position > previous:  # also over records that are only for the cluster, such as the end of a transaction
+                deadline = time.monotonic() + self._timeout
+            elif time.monotonic() > deadline:
+                raise BrokerTimeout(f"no record of {partition.topic} arrived within {self._timeout:g} seconds")
+
+    def _close_library(self) -> None:
+        with suppress(KafkaError):
+            self._kafka.close(autocommit=False, timeout_ms=int(_CLOSE_SECONDS * 1000))
+
+    @contextmanager
+    def _convert_errors(self) -> Iterator[None]:
+        """Convert errors of the library raised in the context to ``BrokerError``."""
+        try:
+            yield
+        except TopicAuthorizationFailedError as error:
+            raise BrokerRefused(f"the user may not read the topic: {_format_error(error)}") from None
+        except (KafkaError, OSError) as error:
+            raise (self._gate.failure or BrokerUnavailable(_format_error(error))) from None
+        if self._gate.failure is not None:
+            raise self._gate.failure
+
+
 class _Gate:
-    """The resolver of broker names and owner of all sockets of one producer.
+    """The resolver of broker names and owner of all sockets of one client.
 
     ``failure`` is the error that makes further waiting useless, or None. ``name`` is the ``proxy_url`` by which the
-    sockets of the producer find this object.
+    sockets of the client find this object.
     """
 
     def __init__(self, settings: BrokerSettings) -> None:
@@ -165,7 +262,7 @@ class _Gate:
         _gates[self.name] = self
 
     def make_client(self, **options: Any) -> Any:
-        """Return the Kafka client for a producer with ``options``."""
+        """Return the library's network client with ``options``."""
         self._net = net = NetworkSelector(**options)
         return KafkaNetClient(net, _Connections(net, self, options), **options)
 
@@ -202,7 +299,7 @@ class _Gate:
         return socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
 
     def lost(self, error: Exception, alone: bool) -> None:
-        """Handle a failed connection. ``alone`` says that the producer has no other connection."""
+        """Handle a failed connection. ``alone`` says that there is no other connection."""
         # Brokers close the connection when they refuse a user, and the library may notice only the closing.
         hung_up = bool(self._settings.user) and "socket disconnected" in str(error)
         if isinstance(error, SaslAuthenticationFailedError) or hung_up:
@@ -211,7 +308,7 @@ class _Gate:
             self.failure = BrokerUnavailable(_format_error(error))
 
 
-# The gates by name. A producer gets its proxy only as a URL, and its sockets find their gate by this URL.
+# The gates by name. A client gets its proxy only as a URL, and its sockets find their gate by this URL.
 _gates: WeakValueDictionary[str, _Gate] = WeakValueDictionary()
 
 
@@ -256,7 +353,7 @@ class _WatchedContext(ssl.SSLContext):
 class _Connections(KafkaConnectionManager):  # type: ignore[misc]
     """A connection manager that reports failures to the gate, and tries the first broker only once.
 
-    The caller of the producer decides about further attempts.
+    The caller of the client decides about further attempts.
     """
 
     def __init__(self, net: Any, gate: _Gate, options: dict[str, Any]) -> None:
@@ -277,23 +374,24 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
         return bool(self.least_used_connections())
 
 
-def _build_options(settings: BrokerSettings, client_id: str, acks: str) -> dict[str, Any]:
-    milliseconds = max(1, int(settings.timeout * 1000))
+def _count_milliseconds(settings: BrokerSettings) -> int:
+    return max(1, int(settings.timeout * 1000))
+
+
+def _build_options(settings: BrokerSettings, client_id: str, mechanism: str) -> dict[str, Any]:
+    """Return the options that producers and consumers have in common."""
     servers = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in settings.servers]
     options: dict[str, Any] = {
         "bootstrap_servers": servers,
         "client_id": client_id,
-        "acks": acks if acks == "all" else int(acks),
-        # With idempotence, retries of the library neither duplicate nor reorder records.
-        "enable_idempotence": acks == "all",
         "allow_auto_create_topics": False,
         "metrics_enabled": False,
         "security_protocol": ("SASL_" if settings.user else "") + ("SSL" if settings.secure else "PLAINTEXT"),
-        **dict.fromkeys(_TIMEOUTS, milliseconds),
+        **dict.fromkeys(_TIMEOUTS, _count_milliseconds(settings)),
     }
     if settings.user:
         options |= {
-            "sasl_mechanism": "PLAIN",
+            "sasl_mechanism": mechanism,
             "sasl_plain_username": settings.user,
             "sasl_plain_password": settings.password,
         }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -21,7 +23,7 @@ from signalbook.cli.console import (
     violations_table,
     working,
 )
-from signalbook.cli.outputs import StorageOption, pairs
+from signalbook.cli.outputs import FromOption, MaxMessagesOption, StorageOption, TopicOption, build_excerpt, pairs
 from signalbook.cli.registry import open_registry
 from signalbook.errors import SignalbookError
 from signalbook.values import JSONObject, dump_json
@@ -29,7 +31,7 @@ from signalbook.xid import Xid
 
 if TYPE_CHECKING:
     from signalbook.client.registry import Registry
-    from signalbook.pipeline import InferenceJob, InferredDefinitions, Proposal, SampleCheck
+    from signalbook.pipeline import InferenceJob, InferredDefinitions, Proposal, SampleCheck, TopicExcerpt
     from signalbook.verdict import Verdict
 
 _MAX_LINES: Final = 20
@@ -43,7 +45,12 @@ class Taken(SignalbookError):
 
 def run(
     input: Annotated[
-        list[str], Option("--input", metavar="PATH|URL", help="File, folder or glob; may be given again.")
+        list[str],
+        Option(
+            "--input",
+            metavar="PATH|URL",
+            help="File, folder, glob, or topic such as kafka://HOST:PORT/TOPIC; may be given again.",
+        ),
     ],
     group: Annotated[str, Option("--group", metavar="ID", help="Id of the groups to infer.", show_default=False)] = "",
     input_format: Annotated[
@@ -96,6 +103,9 @@ def run(
         str, Option("--master", metavar="URL", help="Spark master; without it processes of this machine do the work.")
     ] = "",
     storage: StorageOption = None,
+    max_messages: MaxMessagesOption = None,
+    end: FromOption = None,
+    option: TopicOption = None,
     as_json: Annotated[
         bool, Option("--json", help="Print the report as one JSON object, with the document if it goes nowhere else.")
     ] = False,
@@ -131,26 +141,27 @@ def run(
         master=master,
         storage=pipeline.storage_of(pairs(storage, "--storage")),
     )
+    excerpt = build_excerpt(max_messages, end, option)
     registry = server is not None or db is not None
     if (against is not None or update is not None) and registry:
         raise BadParameter("--against and --update write to no registry: leave out --server and --db")
     if update is not None:
         if against is not None:
             raise BadParameter("give one of --against and --update")
-        _update_definitions(job, update, out, as_json=as_json)
+        _update_definitions(job, excerpt, update, out, as_json=as_json)
         return
     if against is not None:
         if out is not None:
             raise BadParameter("--against writes nothing: leave out --out")
-        _check_definitions(job, against, as_json=as_json)
+        _check_definitions(job, excerpt, against, as_json=as_json)
         return
     if not group:
         raise BadParameter("--group is missing")
     if registry:
         with open_registry(server, db, create=True) as target:
             _check_vacant(target, group)
-    with working("reading") as progress:
-        inferred = pipeline.infer(job, progress, notify=notice, runner=None if master else LocalRunner())
+    with _spool(job, excerpt) as (spooled, progress):
+        inferred = pipeline.infer(spooled, progress, notify=notice, runner=None if master else LocalRunner())
     if out is not None:
         _write_document(out, inferred.document)
     if registry:
@@ -169,14 +180,29 @@ def run(
         say(f"warning: the definitions accept less than {accept:.2%}: look at the reasons", style="yellow")
 
 
-def _check_definitions(job: InferenceJob, registry: str, *, as_json: bool) -> None:
+@contextmanager
+def _spool(job: InferenceJob, excerpt: TopicExcerpt) -> Iterator[tuple[InferenceJob, Callable[[str], None]]]:
+    """Yield ``job`` with files in place of its topics, and the progress to report to."""
+    from signalbook import pipeline
+
+    with (
+        working("reading") as progress,
+        pipeline.spool_inputs(job.inputs, job.input_format, excerpt, progress=progress, notify=notice) as (
+            inputs,
+            input_format,
+        ),
+    ):
+        yield replace(job, inputs=inputs, input_format=input_format), progress
+
+
+def _check_definitions(job: InferenceJob, excerpt: TopicExcerpt, registry: str, *, as_json: bool) -> None:
     """Print how many messages the definitions accept and reject. Exit with 1 if they accept too few."""
     from signalbook import pipeline
     from signalbook.pipeline.job.runner import LocalRunner
 
-    with working("reading") as progress:
+    with _spool(job, excerpt) as (spooled, progress):
         checked = pipeline.check_sample(
-            job, registry, progress, notify=notice, runner=None if job.master else LocalRunner()
+            spooled, registry, progress, notify=notice, runner=None if job.master else LocalRunner()
         )
     if as_json:
         echo(dump_json(checked.to_json()))
@@ -186,16 +212,18 @@ def _check_definitions(job: InferenceJob, registry: str, *, as_json: bool) -> No
         raise Exit(1)
 
 
-def _update_definitions(job: InferenceJob, registry: str, out: Path | None, *, as_json: bool) -> None:
+def _update_definitions(
+    job: InferenceJob, excerpt: TopicExcerpt, registry: str, out: Path | None, *, as_json: bool
+) -> None:
     """Print and write proposed versions. Exit with 1 if one is not compatible with the version before it."""
     from signalbook import pipeline
     from signalbook.cli.check import compare
     from signalbook.cli.schemafiles import SchemaFile
     from signalbook.pipeline.job.runner import LocalRunner
 
-    with working("reading") as progress:
+    with _spool(job, excerpt) as (spooled, progress):
         proposal = pipeline.propose_versions(
-            job, registry, progress, notify=notice, runner=None if job.master else LocalRunner()
+            spooled, registry, progress, notify=notice, runner=None if job.master else LocalRunner()
         )
     if out is not None and proposal.versions:
         _write_document(out, proposal.document)

@@ -1,10 +1,11 @@
-"""``signalbook try``: from files of messages to typed tables, without definitions and without Spark."""
+"""``signalbook try``: from files or topics of messages to typed tables, without definitions and without Spark."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -14,6 +15,7 @@ from typer import Option
 
 from signalbook.cli.console import counts_table, echo, notice, output, plain, table, violations_table, working
 from signalbook.cli.files import write_pieces
+from signalbook.cli.outputs import FromOption, MaxMessagesOption, TopicOption, build_excerpt
 from signalbook.cli.pipeline import show_progress
 from signalbook.errors import SignalbookError
 from signalbook.values import dump_json
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 SAMPLE_MESSAGES: Final = 50_000
 _DEFINITIONS: Final = "definitions"
 _LAKE: Final = "lake"
+_MESSAGES: Final = "messages"
 _BATCH: Final = "try"
 _GROUP_CHARS: Final = 64
 _SHOWN_TABLES: Final = 10
@@ -44,7 +47,12 @@ class FolderInUse(SignalbookError):
 
 def run(
     inputs: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Files, folders or globs of messages.", show_default=False)
+        list[str],
+        typer.Argument(
+            metavar="PATH|URL...",
+            help="Files, folders or globs of messages, or a topic such as kafka://HOST:PORT/TOPIC.",
+            show_default=False,
+        ),
     ],
     folder: Annotated[Path, Option("--folder", metavar="DIR", help="Where everything goes.")] = Path("signalbook-try"),
     by: Annotated[
@@ -53,12 +61,16 @@ def run(
     input_format: Annotated[
         str, Option("--input-format", metavar="FORMAT", help="What the input holds; the first file shows it.")
     ] = "",
+    max_messages: MaxMessagesOption = None,
+    end: FromOption = None,
+    option: TopicOption = None,
     as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Land messages in typed tables, without definitions, without Spark, without a server.
 
     Definitions are inferred from at most 50,000 messages, and all messages are landed by them, in the processes of this
     machine. Everything goes to one folder: definitions to edit, Parquet tables, and dead letters with their reasons.
+    The messages that are now in a Kafka topic, at most --max-messages, are first copied to this folder.
     """
     from signalbook import pipeline
     from signalbook.documents import write_document
@@ -68,11 +80,19 @@ def run(
     runner = LocalRunner()
     notify = cache(notice)  # inference and the run have the same notes on the input
     group = _UNSAFE.sub("-", Path(inputs[0]).name.partition(".")[0]).strip("-._")[:_GROUP_CHARS] or "messages"
-    with working("reading") as progress:
+    with (
+        working("reading") as progress,
+        pipeline.spool_inputs(
+            inputs,
+            input_format,
+            build_excerpt(max_messages, end, option),
+            folder=folder / _MESSAGES,
+            progress=progress,
+            notify=notify,
+        ) as (files, file_format),
+    ):
         inferred = pipeline.infer(
-            pipeline.InferenceJob(
-                inputs=tuple(inputs), group=group, input_format=input_format, by=by, limit=SAMPLE_MESSAGES
-            ),
+            pipeline.InferenceJob(inputs=files, group=group, input_format=file_format, by=by, limit=SAMPLE_MESSAGES),
             progress,
             notify=notify,
             runner=runner,
@@ -83,7 +103,7 @@ def run(
     with show_progress() as show:
         job = pipeline.Job(
             registry=str(definitions),
-            inputs=tuple(inputs),
+            inputs=files,
             input_format=inferred.input_format,
             output=folder / _LAKE,
             batch_id=_BATCH,
@@ -94,7 +114,7 @@ def run(
     if as_json:
         echo(dump_json({"definitions": str(definitions), "inferred": inferred.to_json(), "landed": report.to_json()}))
     else:
-        _print_result(folder, definitions, inputs, inferred, report)
+        _print_result(folder, definitions, files, inferred, report)
 
 
 def _check_folder(folder: Path) -> None:
@@ -105,12 +125,12 @@ def _check_folder(folder: Path) -> None:
     names = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if not names:
         return
-    if not names <= {_DEFINITIONS, _LAKE} or Journal(place_of(folder / _LAKE)).find(_BATCH) is not None:
+    if not names <= {_DEFINITIONS, _LAKE, _MESSAGES} or Journal(place_of(folder / _LAKE)).find(_BATCH) is not None:
         raise FolderInUse(f"{folder} is not empty: remove it, or name another one by --folder")
 
 
 def _print_result(
-    folder: Path, definitions: Path, inputs: list[str], inferred: InferredDefinitions, report: Report
+    folder: Path, definitions: Path, inputs: Sequence[str], inferred: InferredDefinitions, report: Report
 ) -> None:
     screen = output()
     result = report.to_json()
@@ -135,7 +155,7 @@ def _print_result(
 
 
 def _print_next_steps(
-    screen: Console, path: Path | None, definitions: Path, inputs: list[str], source_format: str
+    screen: Console, path: Path | None, definitions: Path, inputs: Sequence[str], source_format: str
 ) -> None:
     home = definitions.parent.parent
     steps = {
@@ -145,7 +165,8 @@ def _print_next_steps(
             [
                 *("signalbook", "pipeline", "run", "--registry", str(definitions)),
                 *(part for text in inputs for part in ("--input", text)),
-                *("--input-format", source_format, "--output", str(home / "spark-lake")),
+                *("--input-format", source_format, *_build_capture_options(inputs, source_format)),
+                *("--output", str(home / "spark-lake")),
             ]
         ),
     }
@@ -155,6 +176,12 @@ def _print_next_steps(
     screen.print()
     for title, command in steps.items():
         screen.print(f"{title}:\n    {plain(command)}", soft_wrap=True, markup=False, highlight=False)
+
+
+def _build_capture_options(inputs: Sequence[str], source_format: str) -> tuple[str, ...]:
+    """Return the option that Spark needs for captures in Avro. Without Spark each file shows its format."""
+    is_avro = any(Path(text).suffix == ".avro" or next(Path(text).glob("**/*.avro"), None) for text in inputs)
+    return ("--option", "format=avro") if source_format.endswith("-captures") and is_avro else ()
 
 
 def _find_table_path(folder: Path, xid: str) -> Path:

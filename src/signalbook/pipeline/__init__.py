@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from signalbook.pipeline.places import Place, Storage, place_of
     from signalbook.pipeline.report import Report
     from signalbook.pipeline.reports.upload import exposition, reporting
+    from signalbook.pipeline.sources.kafka_spool import TopicExcerpt, spool_inputs
     from signalbook.pipeline.sources.message_columns import MessageColumns
     from signalbook.pipeline.tables.landed_tables import read, views
 
@@ -73,6 +74,7 @@ __all__ = [
     "Storage",
     "StreamJob",
     "StreamState",
+    "TopicExcerpt",
     "Validated",
     "backfill",
     "backtest",
@@ -90,6 +92,7 @@ __all__ = [
     "replay",
     "reporting",
     "run",
+    "spool_inputs",
     "status",
     "storage_of",
     "stream",
@@ -125,6 +128,7 @@ _NAMES: Final = {
     "places": ("Place", "Storage", "place_of"),
     "report": ("Report",),
     "reports.upload": ("exposition", "reporting"),
+    "sources.kafka_spool": ("TopicExcerpt", "spool_inputs"),
     "sources.message_columns": ("MessageColumns",),
     "tables.landed_tables": ("read", "views"),
 }

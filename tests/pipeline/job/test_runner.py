@@ -81,9 +81,10 @@ def test_all_runners_have_the_same_results(
     assert results["processes"] == results["spark"]
 
 
-def test_captures_are_read_by_spark_alone(tmp_path: Path, definitions: Path) -> None:
-    job = Job(registry=str(definitions), inputs=("x",), input_format="kafka-captures", output=tmp_path / "out")
-    with pytest.raises(PipelineError, match="kafka-captures is read by Spark alone"):
+def test_topics_are_read_by_spark_alone(tmp_path: Path, definitions: Path) -> None:
+    inputs = ("kafka://127.0.0.1:1/a",)
+    job = Job(registry=str(definitions), inputs=inputs, input_format="kafka", output=tmp_path / "out")
+    with pytest.raises(PipelineError, match="kafka is read by Spark alone"):
         run(job, runner=LocalRunner())
     assert not (tmp_path / "out").exists()
 

@@ -20,7 +20,7 @@ from tests.pipeline.sources.test_captures import Jobs
 from signalbook.pipeline import PipelineError, run
 from signalbook.pipeline.places import Storage, StorePlace, place_of
 from signalbook.pipeline.sources import avro_captures, salvage
-from signalbook.pipeline.sources.avro_captures import read_containers
+from signalbook.pipeline.sources.capture_formats import read_containers
 from signalbook.pipeline.sources.captures import KAFKA
 from signalbook.values import JSONObject
 
@@ -196,7 +196,7 @@ def test_wide_records_are_trimmed(spark_session: SparkSession, tmp_path: Path, m
     monkeypatch.setattr(avro_captures._Records, "_build_batch", noting)
     (file,) = salvage.list_files(spark_session, str(path), Storage())
     schema = pa.schema([("value", pa.string()), ("_signalbook_row", pa.int64())])
-    (batch_,) = avro_captures._read(file, schema)
+    (batch_,) = avro_captures.read_container(file, schema)
     assert held == [[str(number)] for number in range(50)]
     assert batch_.column("_signalbook_row").to_pylist() == list(range(50))
 

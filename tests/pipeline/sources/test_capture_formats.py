@@ -18,8 +18,8 @@ from tests.pipeline.sources.test_captures import AT, TYPE, Jobs
 from signalbook.pipeline import PipelineError, Place, run
 from signalbook.pipeline.places import Storage, StorePlace
 from signalbook.pipeline.sources import capture_formats
+from signalbook.pipeline.sources.capture_files import find_capture_files
 from signalbook.pipeline.sources.captures import KAFKA
-from signalbook.pipeline.sources.salvage import find_capture_files
 
 # Values that parsers go wrong by: quotes, delimiters, escapes, nothing, what looks like other types.
 TEXTS = ['{"a": "b,c"}', 'say "x", y', "", None, "a\\b", "2026-01-02T00:00:00Z", "17", "ü\u2028x", " padded "]

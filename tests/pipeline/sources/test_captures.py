@@ -17,6 +17,8 @@ from tests.pipeline.commands.following import follow
 from signalbook.messages import of_record
 from signalbook.pipeline import Job, PipelineError, run
 from signalbook.pipeline.places import Storage, StorePlace
+from signalbook.pipeline.sources.base import Split
+from signalbook.pipeline.sources.capture_records import read_records
 from signalbook.pipeline.sources.captures import KAFKA
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -40,10 +42,25 @@ def rows(spark_session: SparkSession, capture: Callable[..., str]) -> Rows:
     """The canonical rows of a file with such columns."""
 
     def brought(options: dict[str, str] | None = None, **columns: Any) -> list[dict[str, Any]]:
-        frame = KAFKA.load(spark_session, [capture(**columns)], options or {})
-        return [row.asDict(recursive=True) for row in frame.collect()]
+        path = capture(**columns)
+        frame = KAFKA.load(spark_session, [path], options or {})
+        rows_of_spark = [row.asDict(recursive=True) for row in frame.collect()]
+        if options is None:
+            assert [_normalize(row) for row in rows_of_spark] == [_normalize(row) for row in _read_without_spark(path)]
+        return rows_of_spark
 
     return brought
+
+
+def _read_without_spark(path: str) -> list[dict[str, Any]]:
+    batches = read_records(Split(path=path, start=0, end=1), KAFKA.protocol, KAFKA.roles)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def _normalize(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with times in UTC, and without the scheme that Spark adds to the file."""
+    time = row["received_at"] and row["received_at"].astimezone(UTC)
+    return {**row, "received_at": time, "source": row["source"].removeprefix("file:")}
 
 
 def test_a_value_is_enough(rows: Rows) -> None:

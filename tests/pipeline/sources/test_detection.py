@@ -5,7 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from signalbook.pipeline.errors import PipelineError
@@ -46,6 +50,26 @@ def test_an_avro_container_is_known_by_its_first_bytes(tmp_path: Path) -> None:
     assert detect_format((str(tmp_path),), Storage()) == "cloudevents-avro"
 
 
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"value": [json.dumps(EVENT)]}, "cloudevents-captures"),
+        ({"value": [json.dumps(EVENT)], "topic": ["t"]}, "kafka-captures"),
+        ({"value": [b'{"event": "a"}']}, "kafka-captures"),
+        ({"value": [None]}, "kafka-captures"),
+    ],
+)
+def test_captures_are_known_by_their_column(columns: dict[str, Any], expected: str, tmp_path: Path) -> None:
+    path = tmp_path / "events"
+    pq.write_table(pa.table({name: pa.array(values) for name, values in columns.items()}), path)
+    if columns["value"] != [None]:
+        assert detect_format((str(path),), Storage()) == expected
+    fields = [{"name": name, "type": ["null", "string", "bytes"]} for name in columns]
+    with path.open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, pa.table(columns).to_pylist())
+    assert detect_format((str(path),), Storage()) == expected
+
+
 def test_files_without_messages_do_not_decide(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# Events")
     (tmp_path / "events.jsonl").write_text(json.dumps(EVENT))
@@ -57,7 +81,7 @@ def test_files_without_messages_do_not_decide(tmp_path: Path) -> None:
     [
         (b"", "is empty"),
         (b"a,b,c\n1,2,3\n", "no line begins with a JSON object"),
-        (b"PAR1...", "is Parquet"),
+        (b"PAR1...", "begins as Parquet and cannot be read"),
         (b"\xff\xfe\x00\x00a\x00\x00\x00", "UTF-32"),
     ],
 )

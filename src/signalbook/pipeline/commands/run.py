@@ -25,7 +25,7 @@ from signalbook.pipeline.commit import (
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.default_runner import open_runner
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress, check_policy
-from signalbook.pipeline.job.runner import Runner
+from signalbook.pipeline.job.runner import LocalRunner, Runner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.tasks import BatchAttempt, Intake
@@ -54,7 +54,7 @@ def run(
     """Run ``job`` as one batch and return its report. ``progress`` is called several times a second.
 
     ``notify`` is called before any message is read, with each doubt about the definitions. ``runner`` runs the tasks.
-    The default is Spark, and only Spark can read brokers and captures.
+    The default is Spark. Only Spark can read brokers, and captures with options.
 
     Raises ``PipelineError``, or another ``SignalbookError`` for definitions that cannot be read. Nothing of the batch
     is committed then, unless the error text says otherwise. If a run is killed, the next run with the same output and
@@ -62,7 +62,7 @@ def run(
     """
     check(job.policy)
     output = job.place  # first, so that an invalid output is reported before the inputs are searched
-    origin, open_intake = _prepare_input(job, notify)
+    origin, open_intake = _prepare_input(job, notify, runner)
     batch_id = job.batch_id or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
 
     @cache
@@ -173,10 +173,11 @@ def _open_runner(job: Job, runner: Runner | None, show: ShowProgress) -> Abstrac
     return open_runner(runner, job.master, lambda: show(Progress(stage="spark")), jars=job.jars, packages=packages)
 
 
-def _prepare_input(job: Job, notify: Callable[[str], None]) -> tuple[str, Open]:
+def _prepare_input(job: Job, notify: Callable[[str], None], runner: Runner | None) -> tuple[str, Open]:
     """Return an identifier of this input, and the function that opens it for a runner."""
     source = base.find_source(job.input_format)
-    if isinstance(source, RecordSource):
+    # Captures are read by Spark with all formats and options, and by a local runner as files of messages.
+    if isinstance(source, RecordSource) and not (isinstance(source, FileSource) and isinstance(runner, LocalRunner)):
         origin = fingerprint([job.input_format, sorted(job.inputs)])
         return origin, partial(_load_records, job, source, origin)
     if job.options:

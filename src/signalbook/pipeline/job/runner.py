@@ -4,8 +4,8 @@ A task is a number. It reads its part of the plan of the command itself, and ret
 read files (``run``, ``infer``, ``replay``, ``backtest``) need only a ``Runner``. By default they use ``SparkRunner`` in
 ``session.py``.
 
-A Spark session is needed for ``stream``, DataFrames, ``run`` of brokers and captures, and ``profile`` of large tables.
-``backfill`` and ``compact`` run in the process of the command and have no tasks.
+A Spark session is needed for ``stream``, DataFrames, ``run`` of brokers and of captures with options, and ``profile``
+of large tables. ``backfill`` and ``compact`` run in the process of the command and have no tasks.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from signalbook.values import dump_json
 MAX_BLOCK: Final = 256 * 1024 * 1024
 _USUAL_HEADER: Final = 64 * 1024
 _MAX_HEADER: Final = 16 * 1024 * 1024
-_MAGIC: Final = b"Obj\x01"
+MAGIC: Final = b"Obj\x01"
 _SYNC: Final = 16
 _PIECE: Final = 4096
 _META: Final = fastavro.parse_schema({"type": "map", "values": "bytes"})
@@ -113,7 +113,7 @@ class FileWindow:
 def read_header(path: str, window: FileWindow) -> ContainerHeader:
     """Return the header of the container. Raises ``DamagedFile`` if the file is not an Avro container."""
     head = window.read_at(0, _USUAL_HEADER)
-    if not head.startswith(_MAGIC):
+    if not head.startswith(MAGIC):
         raise DamagedFile(path, "it is no Avro object container file", UNREADABLE, head)
     try:
         # Most headers are short. A header with a schema of megabytes is read in a second try, up to a larger limit.
@@ -136,7 +136,7 @@ def _read_long_header(path: str, head: bytes) -> ContainerHeader:
 
 def _parse_header(head: bytes) -> ContainerHeader:
     stream = BytesIO(head)
-    stream.seek(len(_MAGIC))
+    stream.seek(len(MAGIC))
     meta: Any = fastavro.schemaless_reader(stream, _META, None)
     schema, codec, sync = meta["avro.schema"], meta.get("avro.codec", b"null").decode(), stream.read(_SYNC)
     if len(sync) < _SYNC:

@@ -8,7 +8,7 @@ A value that does not fit its column is null.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from io import BytesIO
 from typing import Any, Final
@@ -16,15 +16,13 @@ from typing import Any, Final
 import fastavro
 import msgspec
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.formats import SchemaError
 from signalbook.formats.avro import FORMAT, AvroSchema
 from signalbook.formats.avro.document import Type, is_recursive
 from signalbook.pipeline import columns
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places import Storage
-from signalbook.pipeline.sources import salvage
+from signalbook.pipeline.sources import capture_files
 from signalbook.pipeline.sources.avro import (
     ContainerBlock,
     DamagedBlock,
@@ -35,8 +33,8 @@ from signalbook.pipeline.sources.avro import (
     unpack,
 )
 from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, DamagedFile
+from signalbook.pipeline.sources.capture_files import CaptureFile
 from signalbook.pipeline.sources.input_file import ENDLESS, open_input
-from signalbook.pipeline.sources.salvage import CaptureFile
 from signalbook.values import JSONObject
 
 AVRO: Final = "avro"
@@ -71,17 +69,11 @@ _WIDER: Final = ((frozenset({"int", "long"}), "long"), (frozenset({"float", "dou
 _Convert = Callable[[Any], Any] | None
 
 
-def read_containers(session: SparkSession, path: str, column_names: Collection[str], storage: Storage) -> DataFrame:
-    """Return the columns ``column_names`` of all files at ``path``, with added columns and damage as in ``salvage``.
+def read_columns(path: str, files: Sequence[CaptureFile]) -> pa.Schema:
+    """Return the columns of the first of ``files`` with a readable header.
 
-    The first file with a readable header determines the columns. Raises ``PipelineError``.
+    Raises ``PipelineError`` if no header can be read. ``path`` is the input for its text.
     """
-    beyond = salvage.is_beyond(session, path, storage)
-    files = salvage.find_capture_files(path, storage) if beyond else salvage.list_files(session, path, storage)
-    return salvage.read_files(session, files, salvage.convert_to_spark(_read_columns(path, files)), column_names, _read)
-
-
-def _read_columns(path: str, files: Sequence[CaptureFile]) -> pa.Schema:
     why = f"{path} holds no files"
     for file in files:
         try:
@@ -94,7 +86,7 @@ def _read_columns(path: str, files: Sequence[CaptureFile]) -> pa.Schema:
     raise PipelineError(why)
 
 
-def _read(capture: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_container(capture: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file with the columns of ``schema``, and a row for each damage."""
     behind = 0
     try:
@@ -104,18 +96,18 @@ def _read(capture: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
                 return
             header = read_header(capture.shown, window)
             records = _Records(capture.shown, header.schema)
-            names = salvage.match_names(records.columns.names, schema)
+            names = capture_files.match_names(records.columns.names, schema)
             for number, part in records.read_rows(header.codec, read_blocks(window, header, 0, ENDLESS), names):
                 behind = number
                 if isinstance(part, pa.RecordBatch):
-                    yield salvage.complete_rows(part, schema, capture, number)
+                    yield capture_files.complete_rows(part, schema, capture, number)
                     behind += len(part)
                 elif window.damage is None:  # otherwise the file itself is damaged, which is reported below
-                    yield salvage.build_damage_row(schema, capture, number, DAMAGED, part)
+                    yield capture_files.build_damage_row(schema, capture, number, DAMAGED, part)
             if window.damage is not None:
                 raise window.damage
     except DamagedFile as damage:
-        yield salvage.build_damage_row(schema, capture, behind, damage.rule, damage.why)
+        yield capture_files.build_damage_row(schema, capture, behind, damage.rule, damage.why)
 
 
 class _Records:
@@ -179,7 +171,7 @@ class _Records:
 
     def _build_batch(self, records: Sequence[Sequence[Any]], names: Sequence[str]) -> pa.RecordBatch:
         if not names:
-            return salvage.build_bare_rows(len(records))
+            return capture_files.build_bare_rows(len(records))
         arrays = []
         for name, values in zip(names, zip(*records, strict=True), strict=True):
             kind, convert = self._fields[name]

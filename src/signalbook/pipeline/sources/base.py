@@ -227,6 +227,7 @@ class Source(Protocol):
         ...
 
 
+@runtime_checkable
 class FileSource(Source, Protocol):
     """The interface of a source that reads files in one format."""
 
@@ -350,9 +351,9 @@ def find_source(name: str) -> FileSource | RecordSource:
 def find_file_source(name: str) -> FileSource:
     """Return the file source called ``name``. Raises ``PipelineError`` if it is unknown or not a file source."""
     source = find_source(name)
-    if isinstance(source, RecordSource):
-        raise PipelineError(f"{name} reads no files: this takes an input format of files")
-    return source
+    if isinstance(source, FileSource):
+        return source
+    raise PipelineError(f"{name} reads no files: this takes an input format of files")
 
 
 def find_record_source(name: str) -> RecordSource:

@@ -24,12 +24,12 @@ from pyspark.sql.types import StructType
 from signalbook.pipeline.errors import PipelineError, find_worker_error
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Storage, place_of
-from signalbook.pipeline.sources import salvage
-from signalbook.pipeline.sources.avro_captures import AVRO, read_containers
+from signalbook.pipeline.sources import avro_captures, capture_files, salvage
+from signalbook.pipeline.sources.avro_captures import AVRO
 from signalbook.pipeline.sources.base import DamagedFile
+from signalbook.pipeline.sources.capture_files import CaptureFile
 from signalbook.pipeline.sources.compression import COMPRESSED_SUFFIXES
 from signalbook.pipeline.sources.input_file import open_input
-from signalbook.pipeline.sources.salvage import CaptureFile
 from signalbook.pipeline.spark import unite_frames
 from signalbook.pipeline.table_names import quote_name
 from signalbook.plugins import install
@@ -59,16 +59,27 @@ def read_rows(
         return _parse_lines(session, path, kind, storage)
     if kind == _DELTA:
         columns, files = _read_delta_table(path, storage)
-        return salvage.read_files(session, files, columns, column_names, salvage.read_parquet)
-    files = salvage.find_capture_files(path, storage)
+        return salvage.read_files(session, files, columns, column_names, capture_files.read_parquet)
+    files = capture_files.find_capture_files(path, storage)
     columns = salvage.convert_to_spark(_read_orc_schema(files[0].place))
     return salvage.read_files(session, files, columns, column_names, _read_orc)
+
+
+def read_containers(session: SparkSession, path: str, column_names: Collection[str], storage: Storage) -> DataFrame:
+    """Return the columns ``column_names`` of all Avro files at ``path``, and the added columns.
+
+    The first file with a readable header determines the columns. Raises ``PipelineError``.
+    """
+    beyond = salvage.is_beyond(session, path, storage)
+    files = capture_files.find_capture_files(path, storage) if beyond else salvage.list_files(session, path, storage)
+    columns = salvage.convert_to_spark(avro_captures.read_columns(path, files))
+    return salvage.read_files(session, files, columns, column_names, avro_captures.read_container)
 
 
 def _parse_lines(session: SparkSession, path: str, kind: str, storage: Storage) -> DataFrame:
     """Return the lines of all files at ``path``, parsed by Spark, with columns from folder names."""
     groups = defaultdict[tuple[tuple[str, str | None], ...], list[CaptureFile]](list)
-    for file in salvage.find_capture_files(path, storage):
+    for file in capture_files.find_capture_files(path, storage):
         if str(file.place).endswith(_UNKNOWN):
             raise PipelineError(
                 f"cannot read {file.place}: of compressed lines in a store those of "
@@ -95,8 +106,8 @@ def _parse_lines(session: SparkSession, path: str, kind: str, storage: Storage) 
         frames.append(frame.withColumns(folder_values))
     rows = unite_frames(frames)
     nothing = f.lit(None).cast("string")
-    beside = {salvage.FILE: f.lit(path), salvage.ROW: f.monotonically_increasing_id()}
-    return rows.withColumns({**beside, salvage.RULE: nothing, salvage.WHY: nothing})
+    beside = {capture_files.FILE: f.lit(path), capture_files.ROW: f.monotonically_increasing_id()}
+    return rows.withColumns({**beside, capture_files.RULE: nothing, capture_files.WHY: nothing})
 
 
 def _parse(session: SparkSession, kind: str, lines: Any, schema: StructType | None = None) -> DataFrame:
@@ -149,13 +160,13 @@ def _read_orc_schema(place: Place) -> pa.Schema:
 def _read_orc(capture: CaptureFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     with _convert_orc_errors(capture.place), capture.place.open() as source:
         file = orc.ORCFile(source)
-        names = salvage.match_names(file.schema.names, schema)
+        names = capture_files.match_names(file.schema.names, schema)
         first = 0
         for stripe in range(file.nstripes):
             # Without any columns, Arrow would return no rows.
             rows = file.read_stripe(stripe, columns=names or file.schema.names[:1])
             for at in range(0, len(rows), _ROWS):
-                yield salvage.complete_rows(rows.slice(at, _ROWS), schema, capture, first + at)
+                yield capture_files.complete_rows(rows.slice(at, _ROWS), schema, capture, first + at)
             first += len(rows)
 
 

@@ -12,8 +12,10 @@ import msgspec
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Storage
-from signalbook.pipeline.sources.avro import CONTAINER
+from signalbook.pipeline.sources.avro import CONTAINER, MAGIC
 from signalbook.pipeline.sources.base import DamagedFile, Split
+from signalbook.pipeline.sources.capture_records import read_capture_columns, read_records
+from signalbook.pipeline.sources.captures import CLOUDEVENTS, KAFKA
 from signalbook.pipeline.sources.files import BATCH, HTTP_JSONL, JSONL
 from signalbook.pipeline.sources.input_file import open_input, read_text_head
 from signalbook.pipeline.sources.inputs import find_files
@@ -21,7 +23,6 @@ from signalbook.pipeline.sources.plain import PLAIN_JSON
 from signalbook.values import JSON
 
 _HEAD_BYTES: Final = 256 * 1024
-_AVRO: Final = b"Obj\x01"
 # The first line that begins like JSON decides, so that a broken line before it is ignored.
 _JSON_LINE: Final = re.compile(rb"^[{[]", re.MULTILINE)
 _PARQUET: Final = b"PAR1"
@@ -44,23 +45,35 @@ def detect_format(inputs: Sequence[str], storage: Storage) -> str:
     if path is None:
         raise PipelineError(f"the input {', '.join(inputs)} is empty: there is nothing to detect its format by")
     head = _read_head(path, storage)
-    if head.startswith(_AVRO):
-        return CONTAINER.name
-    if head.startswith(_PARQUET):
-        raise PipelineError(
-            f"{path} is Parquet, which this command does not read: give JSON lines, or define its messages and land "
-            "it by pipeline run --input-format kafka-captures"
-        )
+    if head in (MAGIC, _PARQUET):
+        return _detect_record_format(Split(path=path, start=0, end=0, storage=storage), is_avro=head == MAGIC)
     return _detect_json_format(path, head)
 
 
 def _read_head(path: str, storage: Storage) -> bytes:
     try:
         with open_input(Split(path=path, start=0, end=0, storage=storage)) as file:
-            head = file.read(len(_AVRO))
-            return head if head in (_AVRO, _PARQUET) else read_text_head(path, file, _HEAD_BYTES)
+            head = file.read(len(MAGIC))
+            return head if head in (MAGIC, _PARQUET) else read_text_head(path, file, _HEAD_BYTES)
     except DamagedFile as damage:
         raise PipelineError(str(damage)) from damage
+
+
+def _detect_record_format(split: Split, *, is_avro: bool) -> str:
+    """Return the format of a file of records: captured messages, or for Avro CloudEvents in their Avro format.
+
+    A capture that has nothing but values, which are CloudEvents in JSON, is a capture of CloudEvents.
+    """
+    columns = read_capture_columns(split)
+    if is_avro and (columns is None or "value" not in map(str.lower, columns.names)):
+        return CONTAINER.name
+    if columns is None:
+        raise PipelineError(f"{split.path} begins as Parquet and cannot be read: it is damaged or incomplete")
+    first = next((rows for rows in read_records(split, KAFKA.protocol, KAFKA.roles) if len(rows)), None)
+    is_bare = len(columns) == 1
+    if is_bare and first is not None and "specversion" in _read_first_members(first.column("value")[0].as_py() or b""):
+        return CLOUDEVENTS.name
+    return KAFKA.name
 
 
 def _detect_json_format(path: str, head: bytes) -> str:

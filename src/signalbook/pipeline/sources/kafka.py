@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import pyarrow.compute as pc
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.messages import Message
 from signalbook.messages.bindings.kafka import record
@@ -21,7 +19,6 @@ from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place
 from signalbook.pipeline.sources.base import MessageBatch
-from signalbook.pipeline.sources.message_columns import ASSUME, assume_cloudevents, check_assumption
 from signalbook.pipeline.sources.message_records import (
     MessageRecords,
     format_bytes,
@@ -33,6 +30,9 @@ from signalbook.pipeline.sources.message_records import (
     read_stated_texts,
     select_rows,
 )
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _FORMAT: Final = "kafka"
 _FORM: Final = "kafka://HOST:PORT/TOPIC"
@@ -199,6 +199,14 @@ def build_connector_options(inputs: Sequence[str], options: Mapping[str, str]) -
     return {**settings, "kafka.bootstrap.servers": clusters.pop(), "includeHeaders": "true", **which}
 
 
+def read_topics(inputs: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the servers and topics of ``inputs``. Raises ``PipelineError`` unless they name topics of one cluster."""
+    options = build_connector_options(inputs, {})
+    if "subscribe" not in options:
+        raise PipelineError(f"without Spark topics are read by their names, as {_FORM}, not by a pattern")
+    return options["kafka.bootstrap.servers"], options["subscribe"].split(",")
+
+
 def _split_address(text: str) -> SplitResult:
     try:
         parts = urlsplit(text)
@@ -225,6 +233,10 @@ def _redact_input(text: str) -> str:
 def _load_records(
     reader: Any, inputs: Sequence[str], options: Mapping[str, str], limit: Mapping[str, str] = {}
 ) -> DataFrame:
+    from pyspark.errors import PySparkException
+
+    from signalbook.pipeline.sources.message_columns import ASSUME, assume_cloudevents, check_assumption
+
     assumed = check_assumption(options.get(ASSUME, ""))
     reader_options = {name: value for name, value in options.items() if name != ASSUME}
     settings = {**build_connector_options(inputs, reader_options), **limit}
