@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,9 @@ os.environ.setdefault("SSL_CERT_DIR", ssl.get_default_verify_paths().openssl_cap
 # process of the tests rewrites all assertions.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# httpx imports sniffio for each request to an application. Python would search all folders for it each time.
+if find_spec("sniffio") is None:
+    sys.modules["sniffio"] = None  # type: ignore[assignment]  # Python's own way to say that there is none
 # To look for garbage among all the tests, again and again, takes an eighth of the time that they take.
 gc.set_threshold(20_000, 20, 20)
 # A shell lets what it runs in the background ignore interrupts, and so all that the tests start, of which some are to
