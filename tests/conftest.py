@@ -10,7 +10,8 @@ import ssl
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ from tests.postgres import new_database
 from tests.shared_servers import SERVERS, RemoteServers, SharedServers
 
 from signalbook.storage import open_store
+from signalbook.storage.dialect import Dialect
 from signalbook.storage.schema import TABLES
-from signalbook.storage.store import Store
+from signalbook.storage.store import Migrated, Store, _migrate
 from signalbook.storage.words import WORD_TABLES
 
 pytest_plugins = ["tests.brokers.fixtures"]
@@ -59,6 +61,9 @@ os.environ.setdefault("SSL_CERT_DIR", ssl.get_default_verify_paths().openssl_cap
 # process of the tests rewrites all assertions.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# httpx imports sniffio for each request to an application. Python would search all folders for it each time.
+if find_spec("sniffio") is None:
+    sys.modules["sniffio"] = None  # type: ignore[assignment]  # Python's own way to say that there is none
 # To look for garbage among all the tests, again and again, takes an eighth of the time that they take.
 gc.set_threshold(20_000, 20, 20)
 # A shell lets what it runs in the background ignore interrupts, and so all that the tests start, of which some are to
@@ -189,6 +194,21 @@ def _empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("empty") / "signalbook.db"
     open_store(f"sqlite:///{file}").close()
     return file
+
+
+@pytest.fixture
+def _copied_schema(_empty_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make new SQLite databases in this process copies of an empty one: migrations take longer than most commands."""
+
+    def copy_or_migrate(dialect: Dialect, revision: str, migrated: Migrated | None) -> None:
+        with closing(dialect.connect()) as connection:
+            empty = dialect.sql.name == "sqlite" and not connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
+        if empty and revision == "head":
+            shutil.copyfile(_empty_file, dialect.where)
+        else:
+            _migrate(dialect, revision, migrated)
+
+    monkeypatch.setattr("signalbook.storage.store._migrate", copy_or_migrate)
 
 
 FreshStore = Callable[[], AbstractContextManager[Store]]
