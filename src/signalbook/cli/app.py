@@ -191,8 +191,6 @@ def _describe_error(error: Exception) -> str:
         return f"this command needs {error.name}: {install('pipeline')}"
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "xregistry_conformance":
         return "this command needs the conformance kit: pip install ./conformance in a clone of Signalbook"
-    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "xregistry_conformance":
-        return "this command needs the conformance kit: pip install ./conformance in a clone of Signalbook"
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"

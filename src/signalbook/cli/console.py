@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import typer
 
@@ -37,6 +37,21 @@ class CommandGroup(typer.Typer):
             return super(CommandGroup, self).command(name, help=text, **settings)(with_token(function))
 
         return add
+
+
+def declare_options(command: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Make the command line read ``options``, annotations by name, instead of the parameters of ``command``."""
+    parameters = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=False if get_args(annotation)[0] is bool else None,
+            annotation=annotation,
+        )
+        for name, annotation in options.items()
+    ]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = dict(options)
 
 
 def console() -> Console:

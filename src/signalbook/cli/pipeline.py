@@ -21,6 +21,7 @@ from signalbook.cli.console import (
     CommandGroup,
     console,
     counts_table,
+    declare_options,
     echo,
     notice,
     output,
@@ -34,94 +35,159 @@ from signalbook.values import JSONObject, dump_json
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from signalbook.pipeline import Progress, Report, ReportOptions
+    from signalbook.pipeline import JobOptions, Progress, Report
 _MAX_MESSAGES_SHOWN: Final = 40
 _TOO_MANY_DEAD_LETTERS: Final = 3
 TableFormat = Literal["iceberg", "parquet", "delta"]
 Partition = Literal["day", "none"]
 OnDamage = Literal["land", "stop"]
-JobOption = Annotated[
-    Path | None, Option("--job", metavar="FILE", help="A job file, TOML or YAML; options count more.")
-]
-RegistryOption = Annotated[str | None, Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
-GroupOption = replay.GroupOption
-InputFormatOption = Annotated[
-    str | None,
-    Option(
-        "--input-format",
-        metavar="FORMAT",
-        help="What the input holds, such as cloudevents-jsonl, http-jsonl, kafka, nats.",
-        show_default="cloudevents-jsonl, or what the URL says",
-    ),
-]
-OutputOption = Annotated[
-    str | None, Option("--output", metavar="DIR|URL", help="Where to land: a folder, or a URL such as s3://...")
-]
-TableFormatOption = Annotated[
-    TableFormat | None, Option("--table-format", help="Kind of tables.", show_default="iceberg")
-]
-CatalogOption = Annotated[
-    str | None,
-    Option(
-        "--catalog",
-        metavar="NAME|URL",
-        help="Iceberg catalog, as pyiceberg's configuration names it, or the URL of a REST catalog.",
-        show_default="one in the output folder",
-    ),
-]
-PartitionOption = Annotated[
-    Partition | None, Option("--partition", help="How new tables are divided.", show_default="day")
-]
-OptionOption = Annotated[
-    list[str] | None,
-    Option(
-        "--option",
-        metavar="NAME=VALUE",
-        help="An option of the source; ${NAME} in a value is an environment variable; may be given again.",
-    ),
-]
-SubjectsOption = replay.SubjectsOption
-PolicyOption = replay.PolicyOption
-JarsOption = Annotated[
-    list[Path] | None,
-    Option(
-        "--jars",
-        metavar="PATH",
-        envvar="SIGNALBOOK_JARS",
-        help="JAR files of Spark's connectors, or a folder of them, instead of fetching them.",
-    ),
-]
-MasterOption = Annotated[str | None, Option("--master", help="Spark master.", show_default="local[*]")]
-ReportToOption = Annotated[
-    str | None, Option("--report-to", metavar="URL", help="Send the reports of batches to this registry.")
-]
-PipelineOption = tables.PipelineOption
-MetricsFileOption = Annotated[
-    str | None,
-    Option(
-        "--metrics-file",
-        metavar="FILE",
-        help="Replace this file by metrics after each batch; for node_exporter it ends in .prom.",
-    ),
-]
-MetricsPortOption = Annotated[
-    int | None,
-    Option("--metrics-port", metavar="PORT", min=0, max=65535, help="Serve metrics at this port.", show_default="none"),
-]
-MetricsHostOption = Annotated[
-    str | None,
-    Option("--metrics-host", metavar="ADDRESS", help="Serve them at this address.", show_default="127.0.0.1"),
-]
+_SOURCE_OPTIONS: Final = {
+    "job": Annotated[
+        Path | None, Option("--job", metavar="FILE", help="A job file, TOML or YAML; options count more.")
+    ],
+    "registry": Annotated[str | None, Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")],
+}
+_OUTPUT_OPTIONS: Final = {
+    "output": Annotated[
+        str | None, Option("--output", metavar="DIR|URL", help="Where to land: a folder, or a URL such as s3://...")
+    ],
+    "storage": outputs.StorageOption,
+    "groups": replay.GroupOption,
+    "subjects": replay.SubjectsOption,
+    "input_format": Annotated[
+        str | None,
+        Option(
+            "--input-format",
+            metavar="FORMAT",
+            help="What the input holds, such as cloudevents-jsonl, http-jsonl, kafka, nats.",
+            show_default="cloudevents-jsonl, or what the URL says",
+        ),
+    ],
+    "table_format": Annotated[
+        TableFormat | None, Option("--table-format", help="Kind of tables.", show_default="iceberg")
+    ],
+    "catalog": Annotated[
+        str | None,
+        Option(
+            "--catalog",
+            metavar="NAME|URL",
+            help="Iceberg catalog, as pyiceberg's configuration names it, or the URL of a REST catalog.",
+            show_default="one in the output folder",
+        ),
+    ],
+    "partition": Annotated[
+        Partition | None, Option("--partition", help="How new tables are divided.", show_default="day")
+    ],
+    "options": Annotated[
+        list[str] | None,
+        Option(
+            "--option",
+            metavar="NAME=VALUE",
+            help="An option of the source; ${NAME} in a value is an environment variable; may be given again.",
+        ),
+    ],
+}
+_SPARK_OPTIONS: Final = {
+    "jars": Annotated[
+        list[Path] | None,
+        Option(
+            "--jars",
+            metavar="PATH",
+            envvar="SIGNALBOOK_JARS",
+            help="JAR files of Spark's connectors, or a folder of them, instead of fetching them.",
+        ),
+    ],
+    "master": Annotated[str | None, Option("--master", help="Spark master.", show_default="local[*]")],
+}
+_REPORT_OPTIONS: Final = {
+    "report_to": Annotated[
+        str | None, Option("--report-to", metavar="URL", help="Send the reports of batches to this registry.")
+    ],
+    "report_name": tables.PipelineOption,
+    "report_metrics_file": Annotated[
+        str | None,
+        Option(
+            "--metrics-file",
+            metavar="FILE",
+            help="Replace this file by metrics after each batch; for node_exporter it ends in .prom.",
+        ),
+    ],
+}
+_RUN_OPTIONS: Final = {
+    **_SOURCE_OPTIONS,
+    "inputs": Annotated[
+        list[str] | None,
+        Option(
+            "--input",
+            metavar="PATH|URL",
+            help="File, folder, glob or URL such as kafka://HOST:PORT/TOPIC; may be given again.",
+        ),
+    ],
+    **_OUTPUT_OPTIONS,
+    "batch_id": Annotated[
+        str | None, Option("--batch-id", metavar="ID", help="Name of this batch.", show_default="a new one each time")
+    ],
+    "policy": replay.PolicyOption,
+    "on_damaged_file": Annotated[
+        OnDamage | None,
+        Option(
+            "--on-damaged-file",
+            help="Land what is before the damage, which becomes a dead letter, or stop.",
+            show_default="land",
+        ),
+    ],
+    "max_dead_letters": Annotated[
+        float | None,
+        Option(
+            "--max-dead-letters",
+            metavar="SHARE",
+            help="Exit with code 3 if a larger share of the messages became dead letters: 0 to 1.",
+            show_default="any share",
+        ),
+    ],
+    **_SPARK_OPTIONS,
+    **_REPORT_OPTIONS,
+    "as_json": Annotated[bool, Option("--json", help="Print the result as one JSON object.")],
+}
+_STREAM_OPTIONS: Final = {
+    **_SOURCE_OPTIONS,
+    "inputs": Annotated[
+        list[str] | None,
+        Option(
+            "--input",
+            metavar="URL",
+            help="kafka://HOST:PORT/TOPIC, or such a URL of nats, mqtt or amqp; may be given again.",
+        ),
+    ],
+    **_OUTPUT_OPTIONS,
+    "stream_name": Annotated[
+        str | None, Option("--name", metavar="NAME", help="Name of the stream.", show_default="stream")
+    ],
+    "stream_interval": Annotated[
+        float | None, Option("--interval", metavar="SECONDS", help="Between batches.", show_default="10")
+    ],
+    "stream_max_messages": Annotated[
+        int | None, Option("--max-messages", metavar="N", help="Most in a batch.", show_default="500000")
+    ],
+    "once": Annotated[bool, Option("--once", help="End when all that is there now is landed.")],
+    "policy": replay.PolicyOption,
+    **_SPARK_OPTIONS,
+    **_REPORT_OPTIONS,
+    "report_metrics_port": Annotated[
+        int | None,
+        Option(
+            "--metrics-port", metavar="PORT", min=0, max=65535, help="Serve metrics at this port.", show_default="none"
+        ),
+    ],
+    "report_metrics_host": Annotated[
+        str | None,
+        Option("--metrics-host", metavar="ADDRESS", help="Serve them at this address.", show_default="127.0.0.1"),
+    ],
+    "as_json": Annotated[bool, Option("--json", help="Print the result of each batch as one JSON object.")],
+}
 app: Final = CommandGroup(
     help="Check streams of messages against their definitions and land them, on Spark.", no_args_is_help=True
 )
-
-
-def report_options(options: ReportOptions, **overrides: str | int | None) -> ReportOptions:
-    """Return the report options of a job file, overridden by those ``overrides`` that are not None."""
-    import msgspec
-
-    return msgspec.structs.replace(options, **{name: value for name, value in overrides.items() if value is not None})
 
 
 def _build_rescued_table(values: list[JSONObject]) -> Table:
@@ -134,68 +200,34 @@ def _build_rescued_table(values: list[JSONObject]) -> Table:
     return grid
 
 
-def job_settings(
-    job: Path | None,
-    *,
-    options: list[str] | None,
-    storage: list[str] | None,
-    policy: list[str] | None,
-    **given: Any,
-) -> dict[str, Any]:
-    """Return options by the names of job files. Raises for settings that neither may contain."""
+def _load_options(job: Path | None, given: dict[str, Any]) -> JobOptions:
+    """Return the options of a job file, overridden by the options ``given`` on the command line.
+
+    Names that begin with ``stream_`` and ``report_`` belong to these sections of a job file.
+    """
+    import msgspec
+
+    from signalbook import pipeline
     from signalbook.messages import flag_settings
 
     for name, option in (("registry", "--registry"), ("inputs", "--input"), ("output", "--output")):
         if job is None and not given[name]:
             raise typer.BadParameter(f"{option} is missing, or --job with a file that says it")
-    return {
-        **given,
-        "options": None if options is None else outputs.pairs(options, "--option"),
-        "storage": None if storage is None else outputs.pairs(storage, "--storage"),
-        "policy": None if policy is None else flag_settings(policy),
-    }
+    stream, report = _take_section(given, "stream_"), _take_section(given, "report_")
+    for name, option in (("options", "--option"), ("storage", "--storage")):
+        given[name] = None if given[name] is None else outputs.pairs(given[name], option)
+    given["policy"] = None if given["policy"] is None else flag_settings(given["policy"])
+    options = pipeline.job_options(job, given, **stream)
+    return msgspec.structs.replace(options, report=msgspec.structs.replace(options.report, **report))
 
 
-def run_stream(
-    job: JobOption = None,
-    registry: RegistryOption = None,
-    input: Annotated[
-        list[str] | None,
-        Option(
-            "--input",
-            metavar="URL",
-            help="kafka://HOST:PORT/TOPIC, or such a URL of nats, mqtt or amqp; may be given again.",
-        ),
-    ] = None,
-    output: OutputOption = None,
-    storage: outputs.StorageOption = None,
-    group: GroupOption = None,
-    subjects: SubjectsOption = None,
-    input_format: InputFormatOption = None,
-    table_format: TableFormatOption = None,
-    catalog: CatalogOption = None,
-    partition: PartitionOption = None,
-    option: OptionOption = None,
-    name: Annotated[
-        str | None, Option("--name", metavar="NAME", help="Name of the stream.", show_default="stream")
-    ] = None,
-    interval: Annotated[
-        float | None, Option("--interval", metavar="SECONDS", help="Between batches.", show_default="10")
-    ] = None,
-    max_messages: Annotated[
-        int | None, Option("--max-messages", metavar="N", help="Most in a batch.", show_default="500000")
-    ] = None,
-    once: Annotated[bool, Option("--once", help="End when all that is there now is landed.")] = False,
-    policy: PolicyOption = None,
-    jars: JarsOption = None,
-    master: MasterOption = None,
-    report_to: ReportToOption = None,
-    pipeline_name: PipelineOption = None,
-    metrics_file: MetricsFileOption = None,
-    metrics_port: MetricsPortOption = None,
-    metrics_host: MetricsHostOption = None,
-    as_json: Annotated[bool, Option("--json", help="Print the result of each batch as one JSON object.")] = False,
-) -> None:
+def _take_section(given: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Remove the options that begin with ``prefix``, and return those that have a value by their remaining names."""
+    section = {name: given.pop(name) for name in list(given) if name.startswith(prefix)}
+    return {name.removeprefix(prefix): value for name, value in section.items() if value is not None}
+
+
+def run_stream(job: Path | None, once: bool, as_json: bool, **given: Any) -> None:
     """Land messages as they come, batch after batch.
 
     Every message is landed once, however often the stream is stopped or killed: under the same name it goes on where it
@@ -203,36 +235,11 @@ def run_stream(
     """
     from signalbook import pipeline
 
-    overrides = job_settings(
-        job,
-        registry=registry,
-        groups=group,
-        subjects=subjects,
-        inputs=input,
-        input_format=input_format,
-        output=output,
-        storage=storage,
-        table_format=table_format,
-        catalog=catalog,
-        partition=partition,
-        options=option,
-        policy=policy,
-        jars=jars,
-        master=master,
-    )
-    timing = {"name": name, "interval": interval, "max_messages": max_messages}
-    options = pipeline.job_options(job, overrides, **timing)
-    reporting = report_options(
-        options.report,
-        to=report_to,
-        name=pipeline_name,
-        metrics_file=metrics_file,
-        metrics_port=metrics_port,
-        metrics_host=metrics_host,
-    )
+    options = _load_options(job, given)
     stream_job = options.streaming(once=once)
     traced = program("pipeline stream", os.environ, __version__)
-    with traced, _stop_on_signals() as stop, pipeline.reporting(stream_job.job.place, reporting, notice) as committed:
+    reporting = pipeline.reporting(stream_job.job.place, options.report, notice)
+    with traced, _stop_on_signals() as stop, reporting as committed:
 
         def done(report: Report) -> None:
             echo(_format_report(report, as_json))
@@ -268,67 +275,7 @@ def _stop_on_signals() -> Iterator[threading.Event]:
             signal.signal(stop_signal, handler)
 
 
-app.command("infer")(infer.run)
-app.command("stream")(run_stream)
-app.command("replay")(replay.replay)
-app.command("backtest")(replay.backtest)
-app.command("status")(tables.status)
-app.command("profile")(tables.profile)
-app.command("metrics")(tables.metrics)
-app.command("compact")(tables.compact)
-app.command("backfill")(tables.backfill)
-app.command("views")(tables.views)
-
-
-@app.command("run")
-def run(
-    job: JobOption = None,
-    registry: RegistryOption = None,
-    input: Annotated[
-        list[str] | None,
-        Option(
-            "--input",
-            metavar="PATH|URL",
-            help="File, folder, glob or URL such as kafka://HOST:PORT/TOPIC; may be given again.",
-        ),
-    ] = None,
-    output: OutputOption = None,
-    storage: outputs.StorageOption = None,
-    group: GroupOption = None,
-    subjects: SubjectsOption = None,
-    input_format: InputFormatOption = None,
-    table_format: TableFormatOption = None,
-    catalog: CatalogOption = None,
-    partition: PartitionOption = None,
-    option: OptionOption = None,
-    batch_id: Annotated[
-        str | None, Option("--batch-id", metavar="ID", help="Name of this batch.", show_default="a new one each time")
-    ] = None,
-    policy: PolicyOption = None,
-    on_damaged_file: Annotated[
-        OnDamage | None,
-        Option(
-            "--on-damaged-file",
-            help="Land what is before the damage, which becomes a dead letter, or stop.",
-            show_default="land",
-        ),
-    ] = None,
-    max_dead_letters: Annotated[
-        float | None,
-        Option(
-            "--max-dead-letters",
-            metavar="SHARE",
-            help="Exit with code 3 if a larger share of the messages became dead letters: 0 to 1.",
-            show_default="any share",
-        ),
-    ] = None,
-    jars: JarsOption = None,
-    master: MasterOption = None,
-    report_to: ReportToOption = None,
-    name: PipelineOption = None,
-    metrics_file: MetricsFileOption = None,
-    as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False,
-) -> None:
+def run(job: Path | None, as_json: bool, **given: Any) -> None:
     """Check messages against their definitions and land them as tables.
 
     Every message ends in the table of its definition or, untouched and with the reasons, among the dead letters. A
@@ -336,31 +283,14 @@ def run(
     """
     from signalbook import pipeline
 
-    overrides = job_settings(
-        job,
-        registry=registry,
-        groups=group,
-        subjects=subjects,
-        inputs=input,
-        input_format=input_format,
-        output=output,
-        storage=storage,
-        table_format=table_format,
-        catalog=catalog,
-        partition=partition,
-        options=option,
-        batch_id=batch_id,
-        policy=policy,
-        on_damaged_file=on_damaged_file,
-        max_dead_letters=max_dead_letters,
-        jars=jars,
-        master=master,
-    )
-    options = pipeline.job_options(job, overrides)
+    options = _load_options(job, given)
     landing_job = options.job()
-    reporting = report_options(options.report, to=report_to, name=name, metrics_file=metrics_file)
     traced = program("pipeline run", os.environ, __version__)
-    with traced, pipeline.reporting(landing_job.place, reporting, notice) as committed, show_progress() as progress:
+    with (
+        traced,
+        pipeline.reporting(landing_job.place, options.report, notice) as committed,
+        show_progress() as progress,
+    ):
         report = pipeline.run(landing_job, progress=progress, notify=notice)
         committed()
     if as_json:
@@ -431,3 +361,18 @@ def _print_report(report: Report) -> None:
         screen.print(plain(f"left out: {xid}: {'; '.join(reasons)}"), soft_wrap=True)
     if "note" in result:
         screen.print(result["note"], soft_wrap=True)
+
+
+declare_options(run, _RUN_OPTIONS)
+declare_options(run_stream, _STREAM_OPTIONS)
+app.command("infer")(infer.run)
+app.command("stream")(run_stream)
+app.command("replay")(replay.replay)
+app.command("backtest")(replay.backtest)
+app.command("status")(tables.status)
+app.command("profile")(tables.profile)
+app.command("metrics")(tables.metrics)
+app.command("compact")(tables.compact)
+app.command("backfill")(tables.backfill)
+app.command("views")(tables.views)
+app.command("run")(run)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import os
 from dataclasses import fields
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from signalbook import settings
+from signalbook.cli.console import declare_options
 
 
 def run(**given: Any) -> None:
@@ -28,15 +28,15 @@ def run(**given: Any) -> None:
     server.run(settings.load(given, environ=os.environ, config=config))
 
 
-def _serve_parameters() -> list[inspect.Parameter]:
-    table = [
-        _build_parameter(
-            row.name, settings.option_for(row.name), type(row.default), _describe_setting(row.name, row.default)
+def _build_options() -> dict[str, Any]:
+    table = {
+        row.name: _build_option(
+            settings.option_for(row.name), type(row.default), _describe_setting(row.name, row.default)
         )
         for row in fields(settings.Settings)
-    ]
+    }
     text = f"Configuration file. Default: {settings.CONFIG_FILE}, if it is there."
-    return [*table, _build_parameter("config", "--config", Path, text)]
+    return {**table, "config": _build_option("--config", Path, text)}
 
 
 def _describe_setting(name: str, default: Any) -> str:
@@ -47,13 +47,9 @@ def _describe_setting(name: str, default: Any) -> str:
     return text if default == "" else f"{text} Default: {default}."
 
 
-def _build_parameter(name: str, flag: str, type: type, text: str) -> inspect.Parameter:
-    option = Option(flag, help=text)
+def _build_option(flag: str, type: type, text: str) -> Any:
     kind = list[str] if type is tuple else type
-    annotation = Annotated[kind | None, option]  # type: ignore[valid-type] # made at run time, out of the table
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    return Annotated[kind | None, Option(flag, help=text)]
 
 
-# What the command line reads instead of ``**given``.
-run.__signature__ = inspect.Signature(_serve_parameters())  # type: ignore[attr-defined]
-run.__annotations__ = {parameter.name: parameter.annotation for parameter in _serve_parameters()}
+declare_options(run, _build_options())

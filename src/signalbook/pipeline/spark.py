@@ -1,4 +1,8 @@
-"""Helpers for Spark sessions and data frames."""
+"""Helpers for Spark sessions and data frames. No other module uses private names of PySpark.
+
+PySpark has no public access to its Java process. After an upgrade of PySpark, ``tests/test_private_names.py`` reports
+the names that are missing.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,32 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any, Final
 
+from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.pipeline.places import HdfsPlace, Place
 
 SLOW: Final = "Python worker failed to connect back"
 """The text of Spark's error if a Python process takes more than ten seconds to start. Spark has no setting for this."""
+
+
+def find_context() -> SparkContext | None:
+    """Return the Spark context of this process, which another thread may have started."""
+    return SparkContext._active_spark_context
+
+
+def find_java(session: SparkSession) -> Any:
+    """Return the access to classes of the session's Java process. It is None over Spark Connect."""
+    return getattr(session, "_jvm", None)
+
+
+def detach_java() -> JavaGateway | None:
+    """Return the connection to the Java process, if any. The next session will start a new Java process."""
+    gateway = SparkContext._gateway
+    SparkContext._gateway = SparkContext._jvm = None
+    return gateway
 
 
 def can_reach(session: SparkSession, place: Place) -> bool:
@@ -23,15 +46,15 @@ def can_reach(session: SparkSession, place: Place) -> bool:
     """
     if place.folder is not None:
         return True
-    jvm: Any = getattr(session, "_jvm", None)
-    if jvm is None:
+    java = find_java(session)
+    if java is None:
         return isinstance(place, HdfsPlace)
     try:
         conf = session._jsc.hadoopConfiguration()
         if isinstance(place, HdfsPlace):
             for name, value in place.storage.build_hadoop_options(place.root).items():
                 conf.set(name, value)
-        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(str(place).partition(":")[0], conf)
+        java.org.apache.hadoop.fs.FileSystem.getFileSystemClass(str(place).partition(":")[0], conf)
     except Py4JError:
         return False
     return True

@@ -134,7 +134,7 @@ def test_listings_of_several_pages_are_complete(
 ) -> None:
     stored = place("s3proxy", tmp_path, request)
     assert isinstance(stored, StorePlace)
-    folder = s3proxy.folder / "data" / BUCKET / stored.key / "d"
+    folder = s3proxy.folder / "data" / BUCKET / stored.path / "d"
     folder.mkdir(parents=True)
     for number in range(1010):
         (folder / f"{number:04}").touch()

@@ -88,7 +88,7 @@ def test_a_new_table_is_made_without_asking_twice(tmp_path: Path, monkeypatch: p
 
     for name in ("load_table", "list_tables"):
         monkeypatch.setattr(RememberingSqlCatalog, name, counted(name))
-    monkeypatch.setattr("signalbook.pipeline.tables.iceberg_metadata._check_pyarrow_schema_compatible", None)
+    monkeypatch.setattr("signalbook.pipeline.tables.iceberg_metadata.check_columns", None)
     assert lake.put([ROW], COLUMNS) == ORDER
     # the commit, which here knows nothing of the decision, asks whether the table is there
     assert (requested.count("load_table"), requested.count("list_tables")) == (1, 1)
@@ -105,7 +105,7 @@ def test_new_table_equals_the_table_of_pyiceberg(tmp_path: Path, monkeypatch: py
         metadata.append(IcebergTables(lake.output).catalog.load_table(("shop", name)).metadata)
         with monkeypatch.context() as context:
             context.delattr(RememberingCatalog, "create_table_transaction")
-            context.delattr(RememberingCatalog, "_update_and_stage_table")
+            context.delattr(RememberingCatalog, "stage_update")
             other = Lake(tmp_path / f"other-{name}", "iceberg", count=lake.count - 1)
             other.put([ROW], columns, TableName("shop", name))
         theirs = IcebergTables(other.output).catalog.load_table(("shop", name)).metadata
@@ -172,7 +172,7 @@ def test_files_are_described_as_pyiceberg_does(lake: Lake, monkeypatch: pytest.M
     described = parquet_file_to_data_file(table_.io, table_.metadata, path)
     footer = ParquetFooter(place_of(path))
     assert repr(build_data_file(table_.metadata, footer)) == repr(described)
-    monkeypatch.setattr("signalbook.pipeline.tables.iceberg_metadata._check_pyarrow_schema_compatible", None)
+    monkeypatch.setattr("signalbook.pipeline.tables.iceberg_metadata.check_columns", None)
     assert repr(build_data_file(table_.metadata, footer)) == repr(described)
 
 

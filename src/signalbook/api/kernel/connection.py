@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import Any, Final, cast
 
 import httptools
-from uvicorn._types import ASGI3Application, ASGISendEvent, HTTPScope
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -71,7 +70,9 @@ class HTTPConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse the received data."""
-        self._unset_keepalive_if_required()
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
+            self.timeout_keep_alive_task = None
         self._waiting += len(data)
         try:
             self.parser.feed_data(data)
@@ -111,7 +112,7 @@ class HTTPConnection(HttpToolsProtocol):
             self.scope["target"] = self.url  # type: ignore[typeddict-unknown-key]
             self._body = bytearray()
         else:
-            super().on_headers_complete()
+            self._start_exchange()
 
     def on_body(self, body: bytes) -> None:
         """Keep a part of the body for the handler."""
@@ -172,10 +173,10 @@ class HTTPConnection(HttpToolsProtocol):
         super().shutdown()
         self.app_state[STOPPING].set()
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        # uvicorn makes cycles of its own class and no other.
-        cycle.__class__ = _Exchange
-        super()._start_asgi_task(cycle, app)
+    def _start_exchange(self) -> None:
+        super().on_headers_complete()
+        # uvicorn makes cycles of its own class and no other. The task of this cycle starts to run later.
+        self.cycle.__class__ = _Exchange
 
     def _resume_parsing(self, remaining_data: bytes) -> None:
         """Continue after a request that offers another protocol, such as h2c, which a server may ignore (RFC9110 7.8).
@@ -235,7 +236,7 @@ class HTTPConnection(HttpToolsProtocol):
     def _begin(self) -> None:
         """Let the application handle a request that repeats no other."""
         body, self._body = self._body, None
-        super().on_headers_complete()
+        self._start_exchange()
         if body:
             super().on_body(bytes(body))
 
@@ -294,17 +295,17 @@ class _Exchange(RequestResponseCycle):
     _head = b""
     """The head, until the body is sent."""
 
-    async def send(self, message: ASGISendEvent) -> None:
+    async def send(self, message: Any) -> None:
         head = message.get("head")
         if isinstance(head, bytes) and not self.response_started:
             self.response_started = True
             self.waiting_for_100_continue = False
             self.chunked_encoding = False
-            self.expected_content_length = cast("int", message.get("length"))
+            self.expected_content_length = message.get("length")
             self._head = _complete_head(head, self.default_headers, stays=self.keep_alive)
             return
         if self._head and not self.disconnected:
-            body = cast("bytes", message.get("body", b""))
+            body = message.get("body", b"")
             try:
                 self.transport.writelines((self._head, body))
             except RuntimeError:  # the transport is closed, which was not reported yet
@@ -319,7 +320,7 @@ class _Exchange(RequestResponseCycle):
 def _build_answered_cycle() -> RequestResponseCycle:
     """Return the object that stands for a request that was answered with a former response."""
     cycle = RequestResponseCycle(
-        scope=cast("HTTPScope", {}),
+        scope=cast("Any", {}),
         transport=cast("asyncio.Transport", None),
         flow=cast("FlowControl", None),
         logger=logging.getLogger(__name__),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import pygments
@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from pygments.formatters import HtmlFormatter
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
-from pygments.token import Error, _TokenType
+from pygments.token import Error
 
 from signalbook.api.ui.pages import escape_hidden
 
@@ -53,7 +53,7 @@ def render_highlighted(text: str, language: str) -> tuple[Markup, bool]:
     return markup, len(visible) < len(printable)
 
 
-def _tokenize(text: str, language: str) -> list[tuple[_TokenType, str]] | None:
+def _tokenize(text: str, language: str) -> list[tuple[Any, str]] | None:
     """Return the tokens of a text, or None if much of the text is not in the language.
 
     After each character that begins no token, pygments may search the whole rest of the text for the end of a token.

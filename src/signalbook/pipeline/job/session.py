@@ -22,12 +22,12 @@ from typing import Final, TextIO
 
 import pyspark
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.runner import Work
+from signalbook.pipeline.spark import detach_java, find_context, find_java
 
 _NO_JAVA: Final = (
     "Spark needs Java 17 or later and there is none: apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
@@ -100,7 +100,7 @@ def open_session(
     but its Java code runs slower. Raises ``PipelineError`` if Spark cannot start, and if Spark Connect is configured.
     """
     _refuse_connect()
-    if SparkContext._active_spark_context is not None:  # it may be the context of another thread
+    if find_context() is not None:
         yield SparkSession.builder.getOrCreate()
         return
     with _filter_traces():
@@ -118,9 +118,7 @@ def open_java_lock(session: SparkSession, file: Path) -> Iterator[Callable[[], b
     After the driver is killed, Java continues to write for seconds. A lock of the driver's process would be released
     before that.
     """
-    jvm = session.sparkContext._jvm
-    assert jvm is not None
-    opened = jvm.java.io.RandomAccessFile(str(file), "rw")
+    opened = find_java(session).java.io.RandomAccessFile(str(file), "rw")
     try:
         yield lambda: opened.getChannel().tryLock() is not None
     finally:
@@ -198,7 +196,7 @@ def _start(master: str, more: Mapping[str, str]) -> SparkSession:
 
 def _discard_session() -> None:
     """End the context and the Java process of a session that failed to start, so that the next session is new."""
-    context = SparkContext._active_spark_context
+    context = find_context()
     if context is not None:
         with suppress(Py4JError, OSError):
             _stop_spark(context.stop)
@@ -232,11 +230,9 @@ def _end_launched(error: BaseException) -> None:
 
 def _end_java() -> None:
     """End the Java process of an earlier session, because only a new process loads libraries."""
-    gateway = SparkContext._gateway
+    gateway = detach_java()
     if gateway is None:
         return
-    # Otherwise the next session would use the old process, without its own libraries.
-    SparkContext._gateway = SparkContext._jvm = None
     with suppress(Py4JError, OSError):
         gateway.shutdown()
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)

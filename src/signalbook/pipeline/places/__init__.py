@@ -3,8 +3,8 @@
     lake = place_of("s3://bucket/lake")
     (lake / "batches" / "b1.json").create(content)
 
-``base.py`` has the interface, ``local.py``, ``hdfs.py`` and ``stores.py`` implement it. ``settings.py`` has settings
-and credentials.
+``base.py`` has the interface, and what places outside this machine share. ``local.py``, ``hdfs.py`` and ``stores.py``
+implement it. ``settings.py`` has settings and credentials.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self, TypeVar
@@ -175,6 +175,67 @@ class Place(ABC):
     @abstractmethod
     def clear(self) -> None:
         """Delete everything below the place, as far as possible. Raises no ``OSError``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePlace(Place):
+    """The file, object or folder ``path`` in the store or namespace at ``root``, whose answers are durable."""
+
+    root: str
+    path: str
+    settings: Storage = field(default_factory=Storage)
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def parent(self) -> Self:
+        """The parent folder."""
+        return replace(self, path=self.path.rpartition("/")[0])
+
+    @property
+    def folder(self) -> None:
+        """None: the place is not in a file system of this machine."""
+
+    @property
+    def storage(self) -> Storage:
+        """The settings of the store."""
+        return self.settings
+
+    def __truediv__(self, path: str) -> Self:
+        """Return the place ``path`` below this place."""
+        return replace(self, path="/".join(filter(None, (self.path, path.strip("/")))))
+
+    def __str__(self) -> str:
+        """Return the URL of the place."""
+        return f"{self.root}/{self.path}" if self.path else self.root
+
+    def open_for_arrow(self) -> Any:
+        """Return the opened file."""
+        return self.open()
+
+    def exists(self) -> bool:
+        """Return True if the file or object exists. Return False for a folder."""
+        try:
+            self.find_size()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def write(self, content: bytes) -> None:
+        """Write ``content`` like ``replace``: all writes are durable."""
+        self.replace(content)
+
+    def settle(self) -> None:
+        """Do nothing: completed moves are durable."""
+
+    def _has(self, content: bytes) -> bool:
+        try:
+            return self.read() == content
+        except FileNotFoundError:
+            return False
 
 
 class Ranges(io.RawIOBase):

@@ -17,15 +17,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from io import BytesIO
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar, cast
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places.base import Output, Place, Ranges, Stored, Upload
+from signalbook.pipeline.places.base import Output, Place, Ranges, RemotePlace, Stored, Upload
 from signalbook.pipeline.places.settings import Storage
 from signalbook.plugins import install
 from signalbook.values import digest
@@ -59,12 +58,8 @@ _REMOTE: Final = re.compile(r'RPCError\("(?:[\w$]+\.)*([\w$]+)", "((?:[^"\\]|\\[
 
 
 @dataclass(frozen=True, slots=True)
-class HdfsPlace(Place):
+class HdfsPlace(RemotePlace):
     """The file or folder ``path`` in the namespace at ``root``."""
-
-    root: str
-    path: str
-    settings: Storage = field(default_factory=Storage)
 
     @classmethod
     def of(cls, url: str, storage: Storage) -> HdfsPlace:
@@ -85,36 +80,6 @@ class HdfsPlace(Place):
         if any(part in ("", ".", "..") or ":" in part for part in parts):
             raise PipelineError(f"{url} has an empty part, '.', '..' or a colon, which HDFS has no names with")
         return cls(f"{SCHEME}://{host}", "/".join(parts), storage)
-
-    @property
-    def name(self) -> str:
-        """The last part of the path."""
-        return self.path.rpartition("/")[2]
-
-    @property
-    def parent(self) -> HdfsPlace:
-        """The parent folder."""
-        return HdfsPlace(self.root, self.path.rpartition("/")[0], self.settings)
-
-    @property
-    def folder(self) -> Path | None:
-        """The local path, which is None for HDFS."""
-        return None
-
-    @property
-    def storage(self) -> Storage:
-        """The settings of the store."""
-        return self.settings
-
-    def __truediv__(self, path: str) -> HdfsPlace:
-        """Return the place ``path`` below this place."""
-        below = path.strip("/")
-        joined = f"{self.path}/{below}" if self.path and below else self.path or below
-        return HdfsPlace(self.root, joined, self.settings)
-
-    def __str__(self) -> str:
-        """Return the URL of the place."""
-        return f"{self.root}/{self.path}" if self.path else self.root
 
     @property
     def _at(self) -> str:
@@ -159,10 +124,6 @@ class HdfsPlace(Place):
         reader = self._open_reader()
         return cast("BinaryIO", Ranges(lambda start, end: self._read_range(reader, start, end), len(reader), str(self)))
 
-    def open_for_arrow(self) -> Any:
-        """Return the opened file."""
-        return self.open()
-
     def open_output(self) -> Output:
         """Return an output that is a temporary file without a name, and is uploaded by ``finish``."""
         return Upload(self.upload, _PORTION)
@@ -170,18 +131,6 @@ class HdfsPlace(Place):
     def find_size(self) -> int:
         """Return the size of the file."""
         return int(self._fetch_status().length)
-
-    def exists(self) -> bool:
-        """Return True if the file exists. Return False for a folder, as in object stores."""
-        try:
-            self._fetch_status()
-        except FileNotFoundError:
-            return False
-        return True
-
-    def write(self, content: bytes) -> None:
-        """Write ``content`` like ``replace``."""
-        self.replace(content)
 
     def replace(self, content: bytes) -> None:
         """Write ``content`` to a hidden file in the same folder, and rename this file."""
@@ -235,12 +184,6 @@ class HdfsPlace(Place):
         if self.exists():  # usually this saves writing the hidden file
             return self._has(content)
         return self._claim(self._create_fresh(content)) or self._has(content)
-
-    def _has(self, content: bytes) -> bool:
-        try:
-            return self.read() == content
-        except FileNotFoundError:
-            return False
 
     def read_tagged(self) -> tuple[bytes, str]:
         """Return the content, with its digest as tag."""
@@ -324,9 +267,6 @@ class HdfsPlace(Place):
         assert isinstance(to, HdfsPlace)
         assert to.root == self.root
         self._request(lambda client: client.rename(self._at, to._at, overwrite=True))
-
-    def settle(self) -> None:
-        """Do nothing: the NameNode's answers are durable."""
 
     def delete(self) -> None:
         """Delete the file, if it exists."""

@@ -12,14 +12,13 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeVar, cast
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places.base import Output, Place, Ranges, Stored, Upload
+from signalbook.pipeline.places.base import Output, Place, Ranges, RemotePlace, Stored, Upload
 from signalbook.pipeline.places.settings import Storage
 from signalbook.plugins import install
 
@@ -77,12 +76,8 @@ _OWN_WORDS: Final = re.compile(r"External (?:AWS|GCP) credential provider: OSErr
 
 
 @dataclass(frozen=True, slots=True)
-class StorePlace(Place):
-    """The object ``key`` in the store at ``root``, or the folder of all objects below ``key``."""
-
-    root: str
-    key: str
-    settings: Storage = field(default_factory=Storage)
+class StorePlace(RemotePlace):
+    """The object with the key ``path`` in the store at ``root``, or the folder of all objects below this key."""
 
     @classmethod
     def of(cls, url: str, storage: Storage) -> StorePlace:
@@ -108,52 +103,19 @@ class StorePlace(Place):
         return cls(f"{scheme.lower()}://{bucket}", "/".join(parts), storage)
 
     @property
-    def name(self) -> str:
-        """The last part of the key."""
-        return self.key.rpartition("/")[2]
-
-    @property
-    def parent(self) -> StorePlace:
-        """The place above the key."""
-        return StorePlace(self.root, self.key.rpartition("/")[0], self.settings)
-
-    @property
-    def folder(self) -> Path | None:
-        """The local path, which is None for stores."""
-        return None
-
-    @property
-    def storage(self) -> Storage:
-        """The settings of the store."""
-        return self.settings
-
-    def __truediv__(self, path: str) -> StorePlace:
-        """Return the place ``path`` below this place."""
-        below = path.strip("/")
-        return StorePlace(self.root, f"{self.key}/{below}" if self.key and below else self.key or below, self.settings)
-
-    def __str__(self) -> str:
-        """Return the URL of the place."""
-        return f"{self.root}/{self.key}" if self.key else self.root
-
-    @property
     def _store(self) -> ObjectStore:
         return connect(self.root, self.settings)
 
     def read(self) -> bytes:
         """Return the content of the object, read in one request."""
-        return self._request(lambda store: store.get(self.key).bytes().to_bytes())
+        return self._request(lambda store: store.get(self.path).bytes().to_bytes())
 
     def open(self) -> BinaryIO:
         """Return the opened object. Each read of the returned file is one request."""
         return cast("BinaryIO", Ranges(self._read_range, self.find_size(), str(self)))
 
     def _read_range(self, start: int, end: int) -> bytes:
-        return self._request(lambda store: store.get_range(self.key, start=start, end=end).to_bytes())
-
-    def open_for_arrow(self) -> Any:
-        """Return the opened file."""
-        return self.open()
+        return self._request(lambda store: store.get_range(self.path, start=start, end=end).to_bytes())
 
     def open_output(self) -> Output:
         """Return an output that is a temporary file without a name. ``finish`` uploads it, in parts if it is large."""
@@ -162,19 +124,7 @@ class StorePlace(Place):
     def find_size(self) -> int:
         """Return the size of the object."""
         with self._convert_errors():
-            return int(self._store.head(self.key)["size"])
-
-    def exists(self) -> bool:
-        """Return True if the object exists. A prefix of keys is not an object."""
-        try:
-            self.find_size()
-        except FileNotFoundError:
-            return False
-        return True
-
-    def write(self, content: bytes) -> None:
-        """Write ``content`` like ``replace``: all writes to stores are durable."""
-        self.replace(content)
+            return int(self._store.head(self.path)["size"])
 
     def replace(self, content: bytes) -> None:
         """Write ``content`` unconditionally."""
@@ -186,7 +136,7 @@ class StorePlace(Place):
         def put(store: ObjectStore) -> None:
             if not isinstance(content, bytes):
                 content.seek(0)
-            store.put(self.key, content, chunk_size=_PART, max_concurrency=4)
+            store.put(self.path, content, chunk_size=_PART, max_concurrency=4)
 
         self._request(put)
 
@@ -198,7 +148,7 @@ class StorePlace(Place):
         """Return content and tag. The tag is ``ETag`` and version, because stores differ in which of them they use."""
 
         def get(store: ObjectStore) -> tuple[bytes, str]:
-            response = store.get(self.key)
+            response = store.get(self.path)
             return response.bytes().to_bytes(), f"{response.meta['e_tag'] or ''}\n{response.meta['version'] or ''}"
 
         return self._request(get)
@@ -216,20 +166,17 @@ class StorePlace(Place):
 
         with self._convert_errors():
             try:
-                retry(lambda: self._store.put(self.key, content, mode=cast("Any", mode)), conditional=True)
+                retry(lambda: self._store.put(self.path, content, mode=cast("Any", mode)), conditional=True)
             except (AlreadyExistsError, PreconditionError):
                 pass  # another client wrote the object, or our first attempt did and its response was lost
             else:
                 return True
-        try:
-            return self.read() == content
-        except FileNotFoundError:
-            return False
+        return self._has(content)
 
     def list_files(self, *, deep: bool = False) -> Iterator[Stored]:
         """Yield the objects below this place, or directly below it without ``deep``. A request lists a thousand."""
-        skipped = len(self.key) + 1 if self.key else 0
-        prefix = self.key or None
+        skipped = len(self.path) + 1 if self.path else 0
+        prefix = self.path or None
 
         def flat(store: ObjectStore) -> Iterable[ObjectMeta]:
             return store.list_with_delimiter(prefix)["objects"]
@@ -261,7 +208,7 @@ class StorePlace(Place):
 
     def list_folders(self) -> list[str]:
         """Return the names of the folders directly below this place, in order."""
-        prefixes = self._request(lambda store: store.list_with_delimiter(self.key or None)["common_prefixes"])
+        prefixes = self._request(lambda store: store.list_with_delimiter(self.path or None)["common_prefixes"])
         return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in prefixes)
 
     def make(self) -> None:
@@ -271,21 +218,18 @@ class StorePlace(Place):
         """Copy the object to ``to`` within the store, then delete it here."""
         assert isinstance(to, StorePlace)
         assert to.root == self.root
-        key = to.key
-        self._request(lambda store: store.copy(self.key, key))
+        path = to.path
+        self._request(lambda store: store.copy(self.path, path))
         self.delete()
-
-    def settle(self) -> None:
-        """Do nothing: objects are durable."""
 
     def delete(self) -> None:
         """Delete the object, if it exists."""
-        self._delete([self.key])
+        self._delete([self.path])
 
     def clear(self) -> None:
         """Delete all objects below this place. Objects that cannot be deleted stay; no ``OSError`` is raised."""
         try:
-            self._delete([f"{self.key}/{file.path}" for file in self.list_files(deep=True)])
+            self._delete([f"{self.path}/{file.path}" for file in self.list_files(deep=True)])
         except OSError:  # as with folders, the next call removes the rest
             return
 

@@ -56,6 +56,7 @@ from signalbook.pipeline.tables.base import (
 )
 from signalbook.pipeline.tables.evolution import merge, promote, simplify
 from signalbook.pipeline.tables.iceberg_catalogs import CatalogConnection, connect, convert_catalog_errors
+from signalbook.pipeline.tables.iceberg_internals import get_table
 from signalbook.pipeline.tables.iceberg_metadata import ParquetFooter, find_schema, share_schemas
 from signalbook.pipeline.tables.iceberg_sql import RememberingSqlCatalog
 from signalbook.pipeline.tables.iceberg_store import StoreCatalog
@@ -355,7 +356,7 @@ class IcebergTables(Tables):
             else UNPARTITIONED_PARTITION_SPEC,
             properties={COLUMNS_KEY: _hash_columns(columns), **definition, **owner},
         )
-        staged = created._table  # pyiceberg has no public access to the table that will be created
+        staged = get_table(created)
         assert isinstance(staged, StagedTable)
         staged.metadata = share_schemas(staged.metadata)
         return CreateTransaction(staged, columns)

@@ -10,7 +10,6 @@ from typing import Any, Final
 import pydantic
 import requests
 from pyiceberg.catalog import TYPE, Catalog, CatalogType, infer_catalog_type, load_catalog
-from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     CommitStateUnknownException,
@@ -36,6 +35,7 @@ from signalbook.pipeline.tables.catalogs import (
     read_catalog_choice,
     substitute_variables,
 )
+from signalbook.pipeline.tables.iceberg_internals import OpenRestCatalog
 from signalbook.pipeline.tables.iceberg_sql import RememberingSqlCatalog
 from signalbook.pipeline.tables.iceberg_store import StoreCatalog, build_io_properties
 
@@ -183,11 +183,12 @@ def _load(name: str, properties: dict[str, Any]) -> Catalog:
     return load_catalog(name, **properties)
 
 
-class PatientRestCatalog(RestCatalog):
+class PatientRestCatalog(OpenRestCatalog):
     """A REST catalog whose requests have timeouts."""
 
-    def _create_session(self) -> requests.Session:
-        session = super()._create_session()
+    def create_session(self) -> requests.Session:
+        """Return a new HTTP session whose requests have timeouts."""
+        session = super().create_session()
         for scheme in ("http://", "https://"):
             session.mount(scheme, _Timed())
         return session

@@ -18,10 +18,9 @@ from typing import Any, Final, Generic, Self, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import PrivateAttr
-from pyiceberg.catalog import Catalog, MetastoreCatalog
+from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.io.pyarrow import (
     StatisticsCollector,
-    _check_pyarrow_schema_compatible,
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
@@ -38,6 +37,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_m
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
 from signalbook.pipeline.places import Place
+from signalbook.pipeline.tables.iceberg_internals import OpenCatalog, check_columns, convert_columns
 
 # The number of tables whose newest metadata is cached: half a megabyte each for tables with hundreds of columns.
 _KEPT: Final = 256
@@ -115,7 +115,7 @@ def _describe_file(metadata: TableMetadata, columns: pa.Schema, made_of: pa.Sche
     key = _hash_content(columns.serialize().to_pybytes() + repr((metadata.format_version, settings)).encode())
     if key not in plans:
         if made_of is None or not columns.equals(made_of):
-            _check_pyarrow_schema_compatible(schema, columns, format_version=metadata.format_version)
+            check_columns(schema, columns, metadata.format_version)
         plans[key] = compute_statistics_plan(schema, metadata.properties), parquet_path_to_id_mapping(schema)
     return plans[key]
 
@@ -165,7 +165,7 @@ def find_schema(columns: pa.Schema) -> SharedSchema:
     key = columns.serialize().to_pybytes()
     schema = _schemas.get(key)
     if schema is None:
-        schema = _share_schema(assign_fresh_schema_ids(Catalog._convert_schema_if_needed(columns)))
+        schema = _share_schema(assign_fresh_schema_ids(convert_columns(columns)))
         _schemas.put(key, schema)
     return schema
 
@@ -208,7 +208,7 @@ def build_commit_response(metadata: TableMetadata, location: str) -> CommitTable
 _NOTHING: Final = TableMetadataV1.model_construct(location="", last_column_id=-1, schema=Schema())
 
 
-class RememberingCatalog(MetastoreCatalog):
+class RememberingCatalog(OpenCatalog):
     """A catalog that computes the metadata of a new table only once, and does not validate it again."""
 
     def create_table_transaction(
@@ -243,20 +243,25 @@ class RememberingCatalog(MetastoreCatalog):
         name = self.identifier_to_database_and_table(identifier)
         return CreateTableTransaction(self._stage_table(name, TableMetadataV2(**fields)))
 
-    def _update_and_stage_table(
+    def stage_update(
         self,
-        current_table: Table | None,
-        table_identifier: Identifier,
+        current: Table | None,
+        identifier: Identifier,
         requirements: tuple[TableRequirement, ...],
         updates: tuple[TableUpdate, ...],
     ) -> StagedTable:
-        if current_table is not None:
-            return super()._update_and_stage_table(current_table, table_identifier, requirements, updates)
+        """Return the table after ``updates``, like the base class."""
+        if current is not None:
+            return super().stage_update(current, identifier, requirements, updates)
         for requirement in requirements:
             requirement.validate(None)
-        return self._stage_table(table_identifier, share_schemas(update_table_metadata(_NOTHING, updates)))
+        return self._stage_table(identifier, share_schemas(update_table_metadata(_NOTHING, updates)))
 
     def _stage_table(self, identifier: Identifier, metadata: TableMetadata) -> StagedTable:
         provider = load_location_provider(metadata.location, metadata.properties)
         location = provider.new_table_metadata_file_location()
-        return StagedTable(identifier, metadata, location, self._load_file_io(metadata.properties, location), self)
+        return StagedTable(identifier, metadata, location, self.open_files(location, metadata.properties), self)
+
+    def open_files(self, location: str, properties: Properties = EMPTY_DICT) -> FileIO:
+        """Return the access to the file at ``location``, for a table with ``properties``."""
+        return load_file_io({**self.properties, **properties}, location)

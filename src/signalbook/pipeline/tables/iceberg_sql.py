@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyiceberg.catalog.sql import IcebergTables as TableRow
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io import FileIO
 from pyiceberg.serializers import Compressor
@@ -20,6 +19,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import Identifier
 
+from signalbook.pipeline.tables.iceberg_internals import OpenSqlCatalog
 from signalbook.pipeline.tables.iceberg_metadata import (
     RememberingCatalog,
     build_commit_response,
@@ -37,7 +37,7 @@ class _Row:
     before: str | None
 
 
-class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
+class RememberingSqlCatalog(RememberingCatalog, OpenSqlCatalog):
     """A catalog in a database that caches the metadata of tables, and can commit several tables together."""
 
     _rows: list[_Row] | None = None
@@ -91,7 +91,7 @@ class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
         return existing.values(metadata_location=row.location, previous_metadata_location=row.before)
 
     def _new(self, row: _Row) -> dict[str, str | None]:
-        return self._create_table_row(*self._split_name(row), row.location)
+        return self.build_row(*self._split_name(row), row.location)
 
     def _split_name(self, row: _Row) -> tuple[str, str]:
         return self.namespace_to_string(row.name[:-1]), row.name[-1]
@@ -103,8 +103,8 @@ class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
         if self._rows is None:
             return super().commit_table(table, requirements, updates)
         current = None if isinstance(table, StagedTable) else self._load_current(table)
-        staged = self._update_and_stage_table(current, table.name(), requirements, updates)
-        self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
+        staged = self.stage_update(current, table.name(), requirements, updates)
+        self.write_metadata(staged.metadata, staged.io, staged.metadata_location)
         before = None if current is None else current.metadata_location
         self._rows.append(_Row(table.name(), staged.metadata_location, before))
         return build_commit_response(staged.metadata, staged.metadata_location)
@@ -115,17 +115,18 @@ class RememberingSqlCatalog(RememberingCatalog, SqlCatalog):
         except NoSuchTableError:
             return None  # then the requirements of the commit fail
 
-    def _convert_orm_to_iceberg(self, orm_table: TableRow) -> Table:
-        location = str(orm_table.metadata_location)
-        with self._load_file_io(location=location).new_input(location).open() as stream:
+    def open_row(self, row: TableRow) -> Table:
+        """Return the table of a row, with cached metadata."""
+        location = str(row.metadata_location)
+        with self.open_files(location).new_input(location).open() as stream:
             metadata = parse_metadata(stream.read(), location)
-        name = (*self.identifier_to_tuple(str(orm_table.table_namespace)), str(orm_table.table_name))
-        return Table(name, metadata, location, self._load_file_io(metadata.properties, location), self)
+        name = (*self.identifier_to_tuple(str(row.table_namespace)), str(row.table_name))
+        return Table(name, metadata, location, self.open_files(location, metadata.properties), self)
 
-    @staticmethod
-    def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
+    def write_metadata(self, metadata: TableMetadata, io: FileIO, location: str) -> None:
+        """Write and cache the metadata of a table."""
         text = metadata.model_dump_json(exclude_none=True)
-        content = Compressor.get_compressor(metadata_path).bytes_compressor()(text.encode())
-        with io.new_output(metadata_path).create() as stream:
+        content = Compressor.get_compressor(location).bytes_compressor()(text.encode())
+        with io.new_output(location).create() as stream:
             stream.write(content)
-        remember(content, metadata, metadata_path)
+        remember(content, metadata, location)

@@ -143,7 +143,7 @@ class StoreCatalog(RememberingCatalog):
         return self._open_table(identifier, metadata, str(place))
 
     def _open_table(self, identifier: str | Identifier, metadata: TableMetadata, location: str) -> Table:
-        opened = self._load_file_io(metadata.properties, location)
+        opened = self.open_files(location, metadata.properties)
         return Table(self.identifier_to_tuple(identifier), metadata, location, opened, self)
 
     def _find_version(self, identifier: str | Identifier) -> int:
@@ -168,7 +168,7 @@ class StoreCatalog(RememberingCatalog):
         identifier = table.name()
         version = self._find_version(identifier)
         current = self.load_table(identifier) if version else None
-        staged = self._update_and_stage_table(current, identifier, requirements, updates)
+        staged = self.stage_update(current, identifier, requirements, updates)
         if current is not None and staged.metadata == current.metadata:
             return build_commit_response(current.metadata, current.metadata_location)
         folder = self._find_folder(identifier)

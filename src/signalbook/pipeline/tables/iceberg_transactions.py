@@ -9,8 +9,10 @@ import pyarrow as pa
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.table import CreateTableTransaction, StagedTable, Table, TableProperties, Transaction
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.utils.properties import property_as_bool
 
 from signalbook.pipeline.places import Place, run_in_parallel
+from signalbook.pipeline.tables.iceberg_internals import get_table, get_updates
 from signalbook.pipeline.tables.iceberg_metadata import ParquetFooter, SharedSchema, build_data_file, share_schemas
 
 BATCH_KEY: Final = "signalbook.batch"
@@ -41,7 +43,13 @@ class TableTransaction(Transaction):
             names = schema.names if isinstance(schema, SharedSchema) else schema.name_mapping.model_dump_json()
             self.set_properties({TableProperties.DEFAULT_NAME_MAPPING: names})
         metadata = self.table_metadata
-        with self._append_snapshot_producer(summary) as append:
+        snapshot = self.update_snapshot(snapshot_properties=summary)
+        merge = property_as_bool(
+            metadata.properties,
+            TableProperties.MANIFEST_MERGE_ENABLED,
+            TableProperties.MANIFEST_MERGE_ENABLED_DEFAULT,
+        )
+        with snapshot.merge_append() if merge else snapshot.fast_append() as append:
             append.append_data_file(build_data_file(metadata, first, self.made_of))
             for file in run_in_parallel(
                 first.place, lambda place: build_data_file(metadata, ParquetFooter(place), self.made_of), places
@@ -59,11 +67,11 @@ class TableTransaction(Transaction):
     @property
     def table_metadata(self) -> TableMetadata:
         """The table's metadata with the changes made so far."""
-        before = self._table.metadata
-        if not self._updates:
+        before, updates = get_table(self).metadata, get_updates(self)
+        if not updates:
             return before
-        if self._known is None or self._known[0] is not before or self._known[1] is not self._updates:
-            self._known = before, self._updates, share_schemas(super().table_metadata)
+        if self._known is None or self._known[0] is not before or self._known[1] is not updates:
+            self._known = before, updates, share_schemas(super().table_metadata)
         return self._known[2]
 
 
@@ -74,7 +82,7 @@ class CreateTransaction(TableTransaction, CreateTableTransaction):
         super().__init__(table)
         self.made_of = made_of
         # The metadata of a staged table already contains the updates that create it.
-        self._known = table.metadata, self._updates, table.metadata
+        self._known = table.metadata, get_updates(self), table.metadata
 
 
 class Watched(Table):
