@@ -142,8 +142,8 @@ class Maker:
         if kind in ("array", "set"):
             return [self.value(structure, schema["items"], depth + 1) for _ in range(self.dice.randint(0, 2))]
         if kind == "map":
-            names = self.some(MEMBERS)[: 1 if depth else None]  # a map of itself would grow to millions of members
-            return {name: self.value(structure, schema["values"], depth + 1) for name in names}
+            keys = self.some(MEMBERS)[: 1 if depth else None]  # a map of itself would grow to millions of members
+            return {key: self.value(structure, schema["values"], depth + 1) for key in keys}
         members = structure.list_properties(schema)
         if kind == "tuple":
             return [self.value(structure, members[name], depth + 1) for name in schema["tuple"]]
