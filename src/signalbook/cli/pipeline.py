@@ -258,7 +258,7 @@ def _format_report(report: Report, as_json: bool) -> str | bytes:
 
 @contextmanager
 def _stop_on_signals() -> Iterator[threading.Event]:
-    """An event that the first SIGINT or SIGTERM sets; a second one means it, as ever."""
+    """Yield an event that the first SIGINT or SIGTERM sets. A second signal has its usual effect."""
     stop = threading.Event()
     before: dict[signal.Signals, Any] = {}
 
