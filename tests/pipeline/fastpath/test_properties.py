@@ -216,7 +216,9 @@ OWN: dict[str, tuple[Any, Callable[[Sequence[Event]], list[MessageBatch]]]] = {
 }
 
 
-@pytest.mark.parametrize("protocol", list(OPTIONS))
+@pytest.mark.parametrize(
+    "protocol", [pytest.param(name, marks=pytest.mark.merge if name == "NATS" else ()) for name in OPTIONS]
+)
 @given(data=st.data(), policy=st.sampled_from(range(len(POLICIES))))
 @settings(max_examples=examples(60), deadline=None)
 def test_both_paths_have_equal_outcomes(contracts: list[Contract], protocol: str, policy: int, data: Any) -> None:
