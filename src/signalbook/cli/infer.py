@@ -230,15 +230,15 @@ def _update_definitions(
     verdicts = []
     for version in proposal.versions:
         names = ((version.xid, version.schema), (version.ancestor, version.ancestor_schema))
-        files = [SchemaFile(name=name, content=dump_json(schema), stated=version.format) for name, schema in names]
-        verdicts.append(compare(*files, _BY_DEFAULT if version.rule in ("", "none") else version.rule))
+        new, old = (SchemaFile(name=name, content=dump_json(schema), stated=version.format) for name, schema in names)
+        verdicts.append(compare(new, old, _BY_DEFAULT if version.rule in ("", "none") else version.rule))
     if as_json:
         report = {
             "versions": [
                 {
                     "version": version.xid,
                     "definitions": list(version.definitions),
-                    "changes": [change._asdict() for change in version.changes],
+                    "changes": [{"path": change.path, "change": change.change} for change in version.changes],
                     "verdict": verdict.to_json(),
                 }
                 for version, verdict in zip(proposal.versions, verdicts, strict=True)

@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from signalbook.messages import Accepted, Outcome, Policy, Reason, Rejected
+from signalbook.pipeline import native
 from signalbook.pipeline.commands.infer import (
     InferenceJob,
     InferencePlan,
@@ -26,7 +27,7 @@ from signalbook.pipeline.commands.infer import (
     read_batches,
     read_messages,
 )
-from signalbook.pipeline.fastpath import native
+from signalbook.pipeline.fastpath.rows import Bookkeeping
 from signalbook.pipeline.inference.observations import read_payloads
 from signalbook.pipeline.inference.summaries import MemoryBudget, ValueSummary
 from signalbook.pipeline.inference.widening import Change, widen
@@ -34,10 +35,9 @@ from signalbook.pipeline.job.documents import URL, VERSIONS, find_entity, find_x
 from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Bookkeeping
-from signalbook.pipeline.reports.report import Tally, find_charged
+from signalbook.pipeline.report import Tally, find_charged
 from signalbook.pipeline.sources import base
-from signalbook.pipeline.tables.table_names import TableName
+from signalbook.pipeline.table_names import TableName
 from signalbook.values import JSON, JSONObject, parse_json
 
 _JSON_SCHEMA: Final = "jsonschema/"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Final, Protocol, Self, TypeVar
+from typing import Any, Final, Protocol, Self, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -122,7 +122,7 @@ def _describe_rejection(refused: Rejected) -> str:
     return f"{refused.reason}: {rule} at {path or '/'}"
 
 
-Work = Callable[[InferencePlan, int], msgspec.Struct]
+Work = Callable[[InferencePlan, int], Any]
 
 
 def run_task(folder: str, work: Work, storage: Storage, numbers: Iterable[int]) -> Iterator[bytes]:
