@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from signalbook.pipeline import InferenceJob, InferredDefinitions, Proposal, SampleCheck, TopicExcerpt
     from signalbook.verdict import Verdict
 
-_MAX_LINES: Final = 20
+_MAX_LISTED: Final = 20
 # The rule by which to compare versions of schemas without a rule of their own.
 _BY_DEFAULT: Final = "backward"
 
@@ -262,10 +262,10 @@ def _print_proposal(proposal: Proposal, verdicts: Sequence[Verdict]) -> None:
     for version, verdict in zip(proposal.versions, verdicts, strict=True):
         for line in verdict_lines(version.xid, verdict, accepted=verdict.accepted):
             screen.print(line)
-        for change in version.changes[:_MAX_LINES]:
+        for change in version.changes[:_MAX_LISTED]:
             say(f"  {plain(change.path or '/')} {plain(change.change)}")
-        if len(version.changes) > _MAX_LINES:
-            say(f"  … and {len(version.changes) - _MAX_LINES} more: --json lists them")
+        if len(version.changes) > _MAX_LISTED:
+            say(f"  … and {len(version.changes) - _MAX_LISTED} more: --json lists them")
     if not proposal.versions:
         say("no schema needs another version")
     for words, checked in (("before", proposal.before), ("after", proposal.after)):
@@ -276,10 +276,10 @@ def _print_checked(checked: SampleCheck) -> None:
     screen, result = output(), checked.to_json()
     grid = table("definition", numbers=("accepted", "rejected"), title="Messages")
     by_rejections = sorted(result["definitions"].items(), key=lambda row: (-row[1]["rejected"], -row[1]["accepted"]))
-    for xid, counts in by_rejections[:_MAX_LINES]:
+    for xid, counts in by_rejections[:_MAX_LISTED]:
         grid.add_row(plain(xid), f"{counts['accepted']:,}", f"{counts['rejected']:,}")
-    if len(by_rejections) > _MAX_LINES:
-        grid.add_row(f"… and {len(by_rejections) - _MAX_LINES} more: --json lists all", "", "")
+    if len(by_rejections) > _MAX_LISTED:
+        grid.add_row(f"… and {len(by_rejections) - _MAX_LISTED} more: --json lists all", "", "")
     screen.print(grid)
     if result["reasons"]:
         reasons = sorted(result["reasons"].items(), key=lambda row: -row[1])
@@ -326,9 +326,9 @@ def _write_document(out: Path | None, document: JSONObject) -> None:
 
 def _print_inferred(inferred: InferredDefinitions) -> None:
     screen = console()
-    table = counts_table("definition", "Inferred", list(inferred.messages.items())[:_MAX_LINES])
-    if len(inferred.messages) > _MAX_LINES:
-        table.add_row(f"… and {len(inferred.messages) - _MAX_LINES} more", "")
+    table = counts_table("definition", "Inferred", list(inferred.messages.items())[:_MAX_LISTED])
+    if len(inferred.messages) > _MAX_LISTED:
+        table.add_row(f"… and {len(inferred.messages) - _MAX_LISTED} more", "")
     screen.print(table)
     held = inferred.tried + sum(inferred.unseen.values())
     screen.print(
@@ -343,15 +343,15 @@ def _print_inferred(inferred: InferredDefinitions) -> None:
         _print_counts(inferred.unseen)
     if inferred.doubts:
         screen.print("Not sure of:")
-        for doubt in inferred.doubts[:_MAX_LINES]:
+        for doubt in inferred.doubts[:_MAX_LISTED]:
             say(f"  {plain(doubt['definition'])} {plain(doubt['path'] or '/')}: {plain(doubt['doubt'])}")
-        if len(inferred.doubts) > _MAX_LINES:
-            say(f"  … and {len(inferred.doubts) - _MAX_LINES} more: --json lists them")
+        if len(inferred.doubts) > _MAX_LISTED:
+            say(f"  … and {len(inferred.doubts) - _MAX_LISTED} more: --json lists them")
 
 
 def _print_counts(counts: Mapping[str, int]) -> None:
     """The commonest first, and how many are left out."""
-    for name, count in sorted(counts.items(), key=lambda item: -item[1])[:_MAX_LINES]:
+    for name, count in sorted(counts.items(), key=lambda item: -item[1])[:_MAX_LISTED]:
         say(f"  {count:,} {plain(name)}")
-    if len(counts) > _MAX_LINES:
-        say(f"  … and {len(counts) - _MAX_LINES} more")
+    if len(counts) > _MAX_LISTED:
+        say(f"  … and {len(counts) - _MAX_LISTED} more")

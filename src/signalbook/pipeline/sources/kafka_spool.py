@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MAX_MESSAGES: Final = 100_000
 _SCHEME: Final = "kafka://"
 _PORT: Final = 9092
-_TIMEOUT_SECONDS: Final = 10.0
+_BROKER_SECONDS: Final = 10.0
 _CLIENT: Final = "signalbook"
 _ASSUME: Final = "assume"
 _CLOUDEVENTS: Final = "cloudevents"
@@ -247,7 +247,7 @@ def _parse_options(servers: str, options: Mapping[str, str]) -> tuple[BrokerSett
         password=credentials.get("password", ""),
         ca=options.get(_TRUSTED, ""),
         certificate=options.get(_CERTIFICATE, ""),
-        timeout=_TIMEOUT_SECONDS,
+        timeout=_BROKER_SECONDS,
     )
     return settings, mechanism
 

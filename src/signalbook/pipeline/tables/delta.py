@@ -216,8 +216,8 @@ class DeltaTables(Tables):
             yield
         except DeltaError as error:
             if self.output.folder is None:
-                raise _build_error(table, self._describe_error(error)) from None
-            raise _build_error(table, str(error)) from error
+                raise _build_delta_error(table, self._describe_error(error)) from None
+            raise _build_delta_error(table, str(error)) from error
         except OSError as error:
             # The errors of delta-rs have no ``strerror``, and their text may contain secrets. Our own errors have one.
             if self.output.folder is not None or error.strerror:
@@ -391,7 +391,7 @@ def _check_features(table: TableName, delta_table: DeltaTable) -> None:
         )
 
 
-def _build_error(table: TableName, reason: str) -> PipelineError:
+def _build_delta_error(table: TableName, reason: str) -> PipelineError:
     return PipelineError(
         f"table {table} does not take the batch, which is kept: {reason}. If someone changes it now, run again; "
         "if its log is damaged, put it back, or move the table away: the next run makes a new one"

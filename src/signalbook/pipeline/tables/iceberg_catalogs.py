@@ -51,7 +51,7 @@ def convert_catalog_errors(description: str, secrets: Sequence[str] = ()) -> Ite
     try:
         yield
     except _NAMED as error:
-        raise _build_error(description, error, mask(str(error), secrets)) from error
+        raise _build_catalog_error(description, error, mask(str(error), secrets)) from error
     except Exception as error:
         # SQL catalogs use SQLAlchemy, whose errors wrap the errors of the database.
         if type(error).__module__ != "sqlalchemy.exc":
@@ -75,7 +75,7 @@ _NAMED: Final = (
 )
 
 
-def _build_error(description: str, error: Exception, reason: str) -> PipelineError:
+def _build_catalog_error(description: str, error: Exception, reason: str) -> PipelineError:
     match error:
         case CommitFailedException() | CommitStateUnknownException() | ValidationException():
             return PipelineError(f"{description} was changed by someone else at the same moment ({reason}): run again")
