@@ -118,6 +118,7 @@ def test_next_version_of_definitions_that_drifted(cli: Cli) -> None:
     ):
         assert words in ran.err, ran.err
     assert cli(*infer_shop, "--against", "next.xreg.yaml", "--accept", "1").code == 0
+    assert cli(*infer_shop, "--update", ".", "--out", document).code == 2
     assert cli("check", "next.xreg.yaml", "--offline").code == 0
 
 

@@ -18,6 +18,8 @@ from tests.brokers.servers import PASSWORD, USER
 from tests.cli.conftest import Cli
 from tests.pipeline.sources.test_kafka_spool import LOGIN, shop, url  # noqa: F401
 
+from signalbook.cli.trial import _choose_group
+
 SHOP = (
     {"event": "signup", "user": 1, "email": "a@b.example"},
     {"event": "purchase", "user": 1, "amount": 1.5, "items": [{"sku": "s"}]},
@@ -124,6 +126,24 @@ def test_folder_with_files_is_rejected(events: Path, tmp_path: Path, cli: Cli) -
     result = cli("try", events, "--folder", tmp_path)
     assert result.code == 1
     assert "is not empty" in result.err
+
+
+def test_folder_with_other_messages_is_rejected(events: Path, tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "out" / "messages").mkdir(parents=True)
+    (tmp_path / "out" / "messages" / "mine.parquet").touch()
+    assert cli("try", events, "--folder", tmp_path / "out").code == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "group"),
+    [
+        ("a/shop.events.jsonl", "shop"),
+        ("..", "messages"),
+        ("kafka://h/orders?kafka.sasl.jaas.config=x password=/secret", "orders"),
+    ],
+)
+def test_group_has_the_name_of_the_input(text: str, group: str) -> None:
+    assert _choose_group(text) == group
 
 
 def test_invalid_input_creates_no_folder(tmp_path: Path, cli: Cli) -> None:

@@ -24,6 +24,7 @@ from kafka.errors import (
     MessageSizeTooLargeError,
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
+    UnsupportedCodecError,
 )
 from kafka.net.compat import KafkaNetClient
 from kafka.net.inet import KafkaNetSocket
@@ -195,7 +196,9 @@ class KafkaReader(_Connection):
     """
 
     def __init__(self, settings: BrokerSettings, *, client_id: str, mechanism: str = "PLAIN") -> None:
-        super().__init__(settings, KafkaConsumer, _build_options(settings, client_id, mechanism))
+        # If retention deletes records before they are read, continue with the oldest record that is left.
+        options = _build_options(settings, client_id, mechanism) | {"auto_offset_reset": "earliest"}
+        super().__init__(settings, KafkaConsumer, options)
 
     def list_topics(self) -> set[str]:
         """Return the names of the topics that the cluster shows."""
@@ -221,7 +224,8 @@ class KafkaReader(_Connection):
         while position < partition.end:
             with self._convert_errors():
                 records = self._kafka.poll(_POLL_MILLISECONDS, max_records=_POLL_RECORDS).get(place, [])
-                previous, position = position, self._kafka.position(place)
+                # The position is None while it is reset. Without a time limit, the library would wait forever for it.
+                previous, position = position, self._kafka.position(place, _POLL_MILLISECONDS) or position
             wanted = [record for record in records if record.offset < partition.end]
             if wanted:
                 yield wanted
@@ -241,6 +245,8 @@ class KafkaReader(_Connection):
             yield
         except TopicAuthorizationFailedError as error:
             raise BrokerRefused(f"the user may not read the topic: {_format_error(error)}") from None
+        except UnsupportedCodecError as error:
+            raise BrokerError(f"{_format_error(error)}; pip install 'kafka-python[lz4,snappy]'") from None
         except (KafkaError, OSError) as error:
             raise (self._gate.failure or BrokerUnavailable(_format_error(error))) from None
         if self._gate.failure is not None:

@@ -148,6 +148,8 @@ def run(
     if update is not None:
         if against is not None:
             raise BadParameter("give one of --against and --update")
+        if out is not None and out.exists() and Path(update).resolve() in out.resolve().parents:
+            raise BadParameter("--out would replace definitions by their new versions alone: name a new file")
         _update_definitions(job, excerpt, update, out, as_json=as_json)
         return
     if against is not None:
@@ -294,7 +296,7 @@ def _print_checked(checked: SampleCheck) -> None:
 
 
 def _check_vacant(registry: Registry, group: str) -> None:
-    """Raises ``Taken`` if the registry has one of the groups."""
+    """Raise ``Taken`` if the registry has one of the groups."""
     for kind in ("messagegroups", "schemagroups"):
         xid = Xid.parse(f"/{kind}/{group}")
         if registry.find(xid, deep=False) is not None:
@@ -350,7 +352,7 @@ def _print_inferred(inferred: InferredDefinitions) -> None:
 
 
 def _print_counts(counts: Mapping[str, int]) -> None:
-    """The commonest first, and how many are left out."""
+    """Print the largest counts, and how many are left out."""
     for name, count in sorted(counts.items(), key=lambda item: -item[1])[:_MAX_LISTED]:
         say(f"  {count:,} {plain(name)}")
     if len(counts) > _MAX_LISTED:

@@ -80,7 +80,7 @@ def pairs(options: list[str] | None, option: str) -> dict[str, str]:
 
 
 def place(output: str, storage: list[str] | None) -> Place:
-    """The output that options name. Raises ``PipelineError`` for one that is not supported."""
+    """Return the output that options name. Raises ``PipelineError`` for one that is not supported."""
     from signalbook import pipeline
 
     return pipeline.place_of(output, pipeline.storage_of(pairs(storage, "--storage")))

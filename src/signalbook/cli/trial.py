@@ -79,7 +79,7 @@ def run(
     _check_folder(folder)
     runner = LocalRunner()
     notify = cache(notice)  # inference and the run have the same notes on the input
-    group = _UNSAFE.sub("-", Path(inputs[0]).name.partition(".")[0]).strip("-._")[:_GROUP_CHARS] or "messages"
+    group = _choose_group(inputs[0])
     with (
         working("reading") as progress,
         pipeline.spool_inputs(
@@ -117,15 +117,26 @@ def run(
         _print_result(folder, definitions, files, inferred, report)
 
 
+def _choose_group(text: str) -> str:
+    """Return the id of the group for the input ``text``: the name of the file or topic without its suffixes."""
+    if text.startswith("kafka://"):
+        text = text.partition("?")[0]  # options may contain secrets
+    return _UNSAFE.sub("-", Path(text).name.partition(".")[0]).strip("-._")[:_GROUP_CHARS] or "messages"
+
+
 def _check_folder(folder: Path) -> None:
     """Raise ``FolderInUse`` unless the folder is new, empty, or what a trial left that was interrupted."""
     from signalbook.pipeline import place_of
     from signalbook.pipeline.journal import Journal
+    from signalbook.pipeline.sources.kafka_spool import SPOOLED_FILES
 
     names = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if not names:
         return
-    if not names <= {_DEFINITIONS, _LAKE, _MESSAGES} or Journal(place_of(folder / _LAKE)).find(_BATCH) is not None:
+    is_own = names <= {_DEFINITIONS, _LAKE, _MESSAGES} and all(
+        path.match(SPOOLED_FILES) for path in (folder / _MESSAGES).glob("*")
+    )
+    if not is_own or Journal(place_of(folder / _LAKE)).find(_BATCH) is not None:
         raise FolderInUse(f"{folder} is not empty: remove it, or name another one by --folder")
 
 
@@ -180,8 +191,10 @@ def _print_next_steps(
 
 def _build_capture_options(inputs: Sequence[str], source_format: str) -> tuple[str, ...]:
     """Return the option that Spark needs for captures in Avro. Without Spark each file shows its format."""
+    if not source_format.endswith("-captures"):
+        return ()
     is_avro = any(Path(text).suffix == ".avro" or next(Path(text).glob("**/*.avro"), None) for text in inputs)
-    return ("--option", "format=avro") if source_format.endswith("-captures") and is_avro else ()
+    return ("--option", "format=avro") if is_avro else ()
 
 
 def _find_table_path(folder: Path, xid: str) -> Path:

@@ -25,12 +25,18 @@ WIDENED = {
 FORMAT = "JsonSchema/draft/2020-12"
 VERSION = {"format": FORMAT, "schema": SCHEMA}
 WIDENED_VERSION = {"format": FORMAT, "schema": WIDENED}
+REFERENCES = {"references": [{"name": "other", "xid": "/schemagroups/g/schemas/other/versions/1"}]}
 
 
 @pytest.mark.parametrize(
     ("resource", "expected"),
     [
         (VERSION, {"versions": {"1": VERSION, "2": WIDENED_VERSION}}),
+        ({**VERSION, "versions": {}}, {"versions": {"1": VERSION, "2": WIDENED_VERSION}}),
+        (
+            {**VERSION, **REFERENCES},
+            {"versions": {"1": {**VERSION, **REFERENCES}, "2": {**WIDENED_VERSION, **REFERENCES}}},
+        ),
         (
             {"versions": {"v1": VERSION}, "meta": {"defaultversionid": "v1", "compatibility": "backward"}},
             {

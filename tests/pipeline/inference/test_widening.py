@@ -11,6 +11,11 @@ from signalbook.values import JSON, JSONObject
 TEXT = {"type": "string"}
 ORDER = {"type": "object", "properties": {"n": {"type": "integer"}, "at": TEXT}, "required": ["n", "at"]}
 PATTERNS = {"properties": {}, "patternProperties": {"x": TEXT}}
+CODES = {"enum": [f"w{n}" for n in range(100)]}
+TUPLE = {"prefixItems": [TEXT], "items": {"type": "integer"}}
+PATTERN_MAP = {"patternProperties": {"^n": {"type": "integer"}}, "additionalProperties": TEXT}
+EXTENDED = {"properties": {}, "allOf": [{"$ref": "#/$defs/a"}]}
+SHAPES: JSONObject = {"oneOf": [{"allOf": [{"properties": {"x": TEXT}}]}]}
 
 
 @pytest.mark.parametrize(
@@ -54,6 +59,23 @@ PATTERNS = {"properties": {}, "patternProperties": {"x": TEXT}}
         ),
         ({"$ref": "#/$defs/a"}, [1], {"$ref": "#/$defs/a"}, []),
         (PATTERNS, [{"x": ""}], PATTERNS, []),
+        (CODES, CODES["enum"], CODES, []),
+        (
+            {"type": ["string", "null"], "enum": ["a"]},
+            ["a", None],
+            {"type": ["string", "null"], "enum": ["a", None]},
+            [("", "the enum has also null")],
+        ),
+        ({"format": "uri"}, ["urn:isbn:1"], {"format": "uri"}, []),
+        (TUPLE, [["a", 1]], TUPLE, []),
+        (PATTERN_MAP, [{"n": 1}], PATTERN_MAP, []),
+        (EXTENDED, [{"x": 1}], EXTENDED, []),
+        (
+            {**SHAPES, "properties": {}},
+            [{"x": "", "y": ""}],
+            {**SHAPES, "properties": {"y": TEXT}},
+            [("/y", "is new")],
+        ),
     ],
 )  # fmt: skip
 def test_widen(schema: JSONObject, values: list[JSON], expected: JSONObject, changes: list[tuple[str, str]]) -> None:

@@ -5,20 +5,36 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 import pyarrow.parquet as pq
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka.errors import UnsupportedCodecError
 from tests.brokers.program import Broker
 from tests.brokers.servers import USER
 from tests.events.sinks.test_kafka import make_topic
 
 from signalbook.brokers.connection import BrokerSettings
-from signalbook.brokers.kafka import PartitionRange
+from signalbook.brokers.kafka import KafkaReader, PartitionRange
 from signalbook.pipeline import PipelineError, TopicExcerpt, spool_inputs
-from signalbook.pipeline.sources.kafka_spool import _choose_ranges, _parse_options
+from signalbook.pipeline.sources.kafka_spool import _choose_shares, _parse_options, _write_records
+
+
+@dataclass
+class ConsumerRecord:
+    """A record as the library returns it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int = -1
+    key: bytes | None = None
+    value: bytes | None = b"{}"
+    headers: tuple[tuple[str, bytes], ...] = ()
+
 
 LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="{}" password="{}";'
 PATIENCE = {"bootstrap_timeout_ms": 300_000, "max_block_ms": 300_000}
@@ -54,6 +70,50 @@ def test_records_are_copied_as_captures(kafka: Broker, shop: str, tmp_path: Path
     assert (row["topic"], row["key"], row["headers"]) == (shop, b"k", [{"key": "h", "value": b"v"}])
     assert json.loads(row["value"]) == {"event": "purchase", "amount": 0}
     assert row["timestamp"] is not None
+
+
+def test_old_copies_are_replaced_and_other_files_stay(kafka: Broker, shop: str, tmp_path: Path) -> None:
+    for name in ("records-7.parquet", "mine.txt"):
+        (tmp_path / name).touch()
+    with spool_inputs([url(kafka, shop)], "", TopicExcerpt(max_messages=1), folder=tmp_path):
+        pass
+    assert {path.name for path in tmp_path.iterdir()} == {"records-0.parquet", "mine.txt"}
+
+
+def test_temporary_copies_are_private(kafka: Broker, shop: str) -> None:
+    with spool_inputs([url(kafka, shop)], "", TopicExcerpt(max_messages=3)) as ((folder,), _):
+        assert Path(folder).stat().st_mode & 0o077 == 0
+
+
+def test_records_deleted_in_the_meantime_are_skipped(kafka: Broker) -> None:
+    topic = f"spooled.{uuid4().hex}"
+    make_topic(kafka, topic)
+    server = f"127.0.0.1:{kafka.ports['plain']}"
+    with KafkaProducer(bootstrap_servers=server, **PATIENCE) as producer:
+        for number in range(5):
+            producer.send(topic, b"%d" % number, partition=0)
+    admin = KafkaAdminClient(bootstrap_servers=server, bootstrap_timeout_ms=300_000)
+    admin.delete_records({TopicPartition(topic, 0): 2})
+    admin.close()
+    settings = BrokerSettings(servers=(("127.0.0.1", kafka.ports["plain"]),), secure=False)
+    reader = KafkaReader(settings, client_id="test")
+    try:
+        batches = list(reader.read(PartitionRange(topic, 0, 0, 5)))
+    finally:
+        reader.close()
+    assert [record.offset for batch in batches for record in batch] == [2, 3, 4]
+
+
+def test_missing_decompression_is_reported(kafka: Broker, shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def poll(*_: object, **__: object) -> None:
+        raise UnsupportedCodecError("Libraries for lz4 compression codec not found")
+
+    monkeypatch.setattr("kafka.KafkaConsumer.poll", poll)
+    with (
+        pytest.raises(PipelineError, match=r"lz4 .* not found; pip install 'kafka-python\[lz4,snappy\]'$"),
+        spool_inputs([url(kafka, shop)], "", TopicExcerpt()),
+    ):
+        pass
 
 
 def test_excerpt_is_spread_over_the_partitions(kafka: Broker, shop: str) -> None:
@@ -103,6 +163,7 @@ def test_unreadable_topics_are_reported(
         (["kafka://127.0.0.1:1/?pattern=a.*"], "", TopicExcerpt(), "by their names"),
         (["kafka://127.0.0.1:1/a", "b.jsonl"], "", TopicExcerpt(), "'b.jsonl' is no address of Kafka topics"),
         (["kafka://127.0.0.1:1/a"], "json", TopicExcerpt(), "the input format of topics is kafka, not json"),
+        (["kafka://127.0.0.1:1/a?kafka.security.protocol=TLS"], "", TopicExcerpt(), "is 'TLS'"),
         (["events.jsonl"], "", TopicExcerpt(max_messages=3), "no input is a topic"),
         (["kafka://127.0.0.1:1/a"], "", TopicExcerpt(options={"kafka.x": "1"}), "has no option 'kafka.x'"),
     ],
@@ -131,11 +192,18 @@ def test_files_are_read_where_they_are() -> None:
 
 def test_partitions_have_shares_by_size() -> None:
     partitions = [PartitionRange("a", 0, 100, 101), PartitionRange("a", 1, 0, 98), PartitionRange("b", 0, 5, 6)]
-    oldest = _choose_ranges(partitions, TopicExcerpt(max_messages=50))
-    assert [(part.start, part.end) for part in oldest] == [(0, 49), (5, 6)]
-    newest = _choose_ranges(partitions, TopicExcerpt(max_messages=50, newest=True))
-    assert [(part.start, part.end) for part in newest] == [(49, 98), (5, 6)]
-    assert _choose_ranges(partitions, TopicExcerpt(max_messages=0)) == partitions
+    oldest = _choose_shares(partitions, TopicExcerpt(max_messages=50))
+    assert oldest == [(partitions[1], 49), (partitions[2], 1)]
+    newest = _choose_shares(partitions, TopicExcerpt(max_messages=50, newest=True))
+    assert newest == [(PartitionRange("a", 1, 49, 98), 49), (partitions[2], 1)]
+    everything = _choose_shares(partitions, TopicExcerpt(max_messages=0))
+    assert everything == [(partitions[0], 1), (partitions[1], 98), (partitions[2], 1)]
+
+
+def test_offsets_without_messages_do_not_count(tmp_path: Path) -> None:
+    batches = ([ConsumerRecord("t", 0, offset) for offset in offsets] for offsets in ([3, 70], [71, 90], [99]))
+    assert sum(_write_records(tmp_path / "a.parquet", batches, 3, assumed=False)) == 3
+    assert pq.read_table(tmp_path / "a.parquet")["offset"].to_pylist() == [3, 70, 71]
 
 
 def test_options_are_those_of_sparks_connector() -> None:

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from signalbook.messages import Accepted, Outcome, Policy, Reason, Rejected
+from signalbook.messages import Accepted, Contract, Outcome, Policy, Reason, Rejected
 from signalbook.pipeline import native
 from signalbook.pipeline.commands.infer import (
     InferenceJob,
@@ -31,7 +31,7 @@ from signalbook.pipeline.fastpath.rows import Bookkeeping
 from signalbook.pipeline.inference.observations import read_payloads
 from signalbook.pipeline.inference.summaries import MemoryBudget, ValueSummary
 from signalbook.pipeline.inference.widening import Change, widen
-from signalbook.pipeline.job.documents import URL, VERSIONS, find_entity, find_xref, read_documents
+from signalbook.pipeline.job.documents import URL, VERSIONS, find_entity, find_version, find_xref, read_documents
 from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
@@ -175,7 +175,8 @@ class ProposedVersion:
     """A proposed Version of a schema, which accepts and describes the payloads of ``definitions``.
 
     ``xid`` is that of the new Version and ``ancestor`` that of the Version it was made from. ``schema`` and
-    ``ancestor_schema`` are their documents. ``rule`` is the compatibility rule of the schema, "" if it has none.
+    ``ancestor_schema`` are their documents. ``attributes`` are those of the new Version, with its document. ``rule`` is
+    the compatibility rule of the schema, "" if it has none.
     """
 
     xid: str
@@ -183,6 +184,7 @@ class ProposedVersion:
     format: str
     schema: JSONObject
     ancestor_schema: JSONObject
+    attributes: JSONObject
     rule: str
     definitions: tuple[str, ...]
     changes: tuple[Change, ...]
@@ -220,8 +222,9 @@ def propose_versions(
         before = check_with(sample, snapshot)
         path = sample.write_snapshot(f"{snapshot.fingerprint}.json", snapshot)
         payloads = sample.run_tasks(partial(observe_payloads, path), Payloads(), "looking at payloads")
+        contract = snapshot.compile(Policy())
         versions = tuple(
-            version for document in documents for version in _list_versions(document[1], snapshot, payloads)
+            version for _, document in documents for version in _list_versions(document, snapshot, contract, payloads)
         )
         after = check_with(sample, Snapshot.of_documents(documents).check(Policy())) if versions else before
     whole = documents[0][1] if len(documents) == 1 and not registry.startswith(URL) else None
@@ -229,9 +232,10 @@ def propose_versions(
     return Proposal(document=document, versions=versions, before=before, after=after)
 
 
-def _list_versions(document: JSONObject, snapshot: Snapshot, payloads: Payloads) -> Iterator[ProposedVersion]:
+def _list_versions(
+    document: JSONObject, snapshot: Snapshot, contract: Contract, payloads: Payloads
+) -> Iterator[ProposedVersion]:
     """Yield the next Versions of schemas in ``document``, and add them to it."""
-    contract = snapshot.compile(Policy())
     definitions: dict[tuple[str, str], list[str]] = {}
     for xid in payloads.data:
         schema_use = contract.definitions[xid].schema_use
@@ -253,26 +257,30 @@ def _list_versions(document: JSONObject, snapshot: Snapshot, payloads: Payloads)
         schema = parse_json(current.content)
         widened, changes = widen(schema, summary) if isinstance(schema, dict) else ({}, [])
         if changes:
+            attributes: JSONObject = {"format": current.format, "schema": widened}
+            if references := (find_version(document, ancestor) or {}).get("references"):
+                attributes["references"] = references
             yield ProposedVersion(
-                xid=f"{resource_xid}{VERSIONS}{_add_version(resource, current.format, widened)}",
+                xid=f"{resource_xid}{VERSIONS}{_add_version(resource, attributes)}",
                 ancestor=ancestor,
                 format=current.format,
                 schema=widened,
                 ancestor_schema=schema,
+                attributes=attributes,
                 rule=str((resource.get("meta") or {}).get("compatibility") or "").lower(),
                 definitions=tuple(xids),
                 changes=tuple(changes),
             )
 
 
-def _add_version(resource: JSONObject, format: str, schema: JSONObject) -> str:
-    """Add a Version to the schema ``resource``, and return its id."""
-    attributes = {name: resource.pop(name) for name in list(resource) if name not in _RESOURCE_ATTRIBUTES}
-    versionid = str(attributes.get("versionid") or "1")
-    versions = resource.setdefault("versions", {versionid: attributes})
+def _add_version(resource: JSONObject, attributes: JSONObject) -> str:
+    """Add a Version with ``attributes`` to the schema ``resource``, and return its id."""
+    default = {name: resource.pop(name) for name in list(resource) if name not in _RESOURCE_ATTRIBUTES}
+    versionid = str(default.get("versionid") or "1")
+    versions = resource["versions"] = resource.get("versions") or {versionid: default}
     numbers = [int(name) for name in versions if name.isdecimal()]
     new_id = str(max(numbers, default=len(versions)) + 1)
-    versions[new_id] = {"format": format, "schema": schema}
+    versions[new_id] = attributes
     meta = resource.get("meta") or {}
     if "defaultversionid" in meta and not meta.get("defaultversionsticky"):
         meta["defaultversionid"] = new_id
@@ -286,5 +294,5 @@ def _build_versions_document(versions: Iterable[ProposedVersion]) -> JSONObject:
         *parts, last = version.xid.strip("/").split("/")
         for part in parts:
             entity = entity.setdefault(part, {})
-        entity[last] = {"format": version.format, "schema": version.schema}
+        entity[last] = version.attributes
     return document

@@ -199,12 +199,16 @@ def build_connector_options(inputs: Sequence[str], options: Mapping[str, str]) -
     return {**settings, "kafka.bootstrap.servers": clusters.pop(), "includeHeaders": "true", **which}
 
 
-def read_topics(inputs: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the servers and topics of ``inputs``. Raises ``PipelineError`` unless they name topics of one cluster."""
-    options = build_connector_options(inputs, {})
-    if "subscribe" not in options:
+def read_topics(inputs: Sequence[str], options: Mapping[str, str]) -> tuple[str, list[str], dict[str, str]]:
+    """Return the servers and topics of ``inputs``, and ``options`` with those in the addresses.
+
+    Raises ``PipelineError`` unless the inputs name topics of one cluster.
+    """
+    settings = build_connector_options(inputs, options)
+    if "subscribe" not in settings:
         raise PipelineError(f"without Spark topics are read by their names, as {_FORM}, not by a pattern")
-    return options["kafka.bootstrap.servers"], options["subscribe"].split(",")
+    servers, topics = settings.pop("kafka.bootstrap.servers"), settings.pop("subscribe").split(",")
+    return servers, topics, {name: value for name, value in settings.items() if name != "includeHeaders"}
 
 
 def _split_address(text: str) -> SplitResult:

@@ -7,7 +7,6 @@ the input format ``kafka-captures``. Addresses and options are those of the sour
 from __future__ import annotations
 
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from signalbook import plugins
-from signalbook.brokers.connection import BrokerError, BrokerRefused, BrokerSettings
+from signalbook.brokers.connection import BrokerError, BrokerRefused, BrokerSettings, BrokerUnavailable
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline.errors import PipelineError, build_disk_error
 from signalbook.pipeline.sources.captures import KAFKA
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from signalbook.brokers.kafka import KafkaReader, PartitionRange
 
 MAX_MESSAGES: Final = 100_000
+SPOOLED_FILES: Final = "records-*.parquet"
 _SCHEME: Final = "kafka://"
 _PORT: Final = 9092
 _BROKER_SECONDS: Final = 10.0
@@ -69,8 +69,9 @@ _SCHEMA: Final = pa.schema(
 class TopicExcerpt:
     """The part of topics to read: at most ``max_messages`` of those that are there now, 0 for all.
 
-    They are the oldest messages of each partition, or the newest with ``newest``. ``options`` are those of the source
-    ``kafka``, in which ``${NAME}`` is an environment variable.
+    They are the oldest messages of each partition. With ``newest`` they are those with the last ``max_messages``
+    offsets, which are fewer if offsets have no message. ``options`` are those of the source ``kafka``, in which
+    ``${NAME}`` is an environment variable.
     """
 
     max_messages: int = MAX_MESSAGES
@@ -90,7 +91,8 @@ def spool_inputs(
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield ``inputs`` and their format. Topics are first copied to ``folder``, by default a temporary folder.
 
-    Raises ``PipelineError`` if a topic does not exist, is empty, or cannot be read.
+    Copies that an earlier call left in ``folder`` are removed. Raises ``PipelineError`` if a topic does not exist, is
+    empty, or cannot be read.
     """
     if not any(text.startswith(_SCHEME) for text in inputs):
         if excerpt != TopicExcerpt():
@@ -100,7 +102,7 @@ def spool_inputs(
     if input_format not in ("", SOURCE.name):
         raise PipelineError(f"the input format of topics is {SOURCE.name}, not {input_format}")
     with tempfile.TemporaryDirectory(prefix="signalbook-spool-") as name:
-        target = folder or Path(name)
+        target = folder or Path(name)  # only this user can read the temporary folder
         _spool_topics(inputs, excerpt, target, progress, notify)
         yield (str(target),), KAFKA.name
 
@@ -112,25 +114,26 @@ def _spool_topics(
     progress: Callable[[str], None],
     notify: Callable[[str], None],
 ) -> None:
-    servers, topics = read_topics(inputs)
     options = {name: substitute_variables(name, value) for name, value in excerpt.options.items()}
+    servers, topics, options = read_topics(inputs, options)
     settings, mechanism = _parse_options(servers, options)
     progress(f"connecting to Kafka at {servers}")
     with _open_reader(settings, mechanism) as reader:
         partitions = [partition for topic in topics for partition in _find_ranges(reader, settings, topic)]
         total = sum(partition.end - partition.start for partition in partitions)
-        chosen = _choose_ranges(partitions, excerpt)
+        shares = _choose_shares(partitions, excerpt)
         if 0 < excerpt.max_messages < total:
             which = "newest" if excerpt.newest else "oldest"
             notify(f"the {which} {excerpt.max_messages:,} of {total:,} messages are read: --max-messages reads more")
-        shutil.rmtree(folder, ignore_errors=True)
+        assumed = options.get(_ASSUME) == _CLOUDEVENTS
+        count = 0
         try:
-            folder.mkdir(parents=True)
-            count = 0
-            for partition in chosen:
-                path = folder / f"records-{partition.topic}-{partition.partition}.parquet"
-                assumed = options.get(_ASSUME) == _CLOUDEVENTS
-                for written in _write_records(path, reader.read(partition), assumed=assumed):
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in folder.glob(SPOOLED_FILES):
+                path.unlink()
+            for number, (partition, share) in enumerate(shares):
+                path = folder / SPOOLED_FILES.replace("*", str(number))
+                for written in _write_records(path, reader.read(partition), share, assumed=assumed):
                     count += written
                     progress(f"reading {partition.topic}: {count:,} messages")
         except OSError as error:
@@ -153,13 +156,15 @@ def _open_reader(settings: BrokerSettings, mechanism: str) -> Iterator[KafkaRead
         yield reader
     except BrokerRefused as error:
         raise PipelineError(f"Kafka at {settings}: {error}; the login is in the option {_LOGIN}") from error
-    except BrokerError as error:
+    except BrokerUnavailable as error:
         advice = "it may be down, or have another port" + (
             f", or a certificate that is not trusted (option {_TRUSTED})"
             if settings.secure
             else f", or demand TLS or a login (options {_PROTOCOL} and {_LOGIN})"
         )
         raise PipelineError(f"Kafka at {settings} cannot be read: {error}; {advice}") from error
+    except BrokerError as error:
+        raise PipelineError(f"Kafka at {settings} cannot be read: {error}") from error
     finally:
         if reader is not None:
             reader.close()
@@ -179,33 +184,39 @@ def _find_ranges(reader: KafkaReader, settings: BrokerSettings, topic: str) -> l
     return ranges
 
 
-def _choose_ranges(partitions: Sequence[PartitionRange], excerpt: TopicExcerpt) -> list[PartitionRange]:
-    """Return the part of each partition to read. A partition gets a share in proportion to its size."""
+def _choose_shares(partitions: Sequence[PartitionRange], excerpt: TopicExcerpt) -> list[tuple[PartitionRange, int]]:
+    """Return the partitions to read, each with its share of the messages, which is in proportion to its size.
+
+    Partitions are read up to their end, because any offset of a compacted topic may have no message.
+    """
     sizes = [partition.end - partition.start for partition in partitions]
     total = sum(sizes)
     most = min(excerpt.max_messages or total, total)
     bounds = [most * sum_ // total for sum_ in accumulate(sizes, initial=0)]
-    chosen = []
-    for partition, (first, last) in zip(partitions, pairwise(bounds), strict=True):
-        count = last - first
-        start = partition.end - count if excerpt.newest else partition.start
-        if count:
-            chosen.append(replace(partition, start=start, end=start + count))
-    return chosen
+    shares = [last - first for first, last in pairwise(bounds)]
+    return [
+        (replace(partition, start=partition.end - share) if excerpt.newest else partition, share)
+        for partition, share in zip(partitions, shares, strict=True)
+        if share
+    ]
 
 
-def _write_records(path: Path, batches: Iterator[list[Any]], *, assumed: bool) -> Iterator[int]:
-    """Write records to a Parquet file. Yield the number of records of each part that was written."""
+def _write_records(path: Path, batches: Iterator[list[Any]], most: int, *, assumed: bool) -> Iterator[int]:
+    """Write at most ``most`` records to a Parquet file. Yield the number of records of each part that was written."""
     with pq.ParquetWriter(path, _SCHEMA, compression="zstd") as writer:
         rows: list[dict[str, Any]] = []
         size = 0
-        for records in batches:
+        for batch in batches:
+            records = batch[:most]
+            most -= len(records)
             rows += [_build_row(record, assumed=assumed) for record in records]
             size += sum(len(record.value or b"") for record in records)
             if len(rows) >= _BUFFER_ROWS or size >= _BUFFER_BYTES:
                 writer.write_batch(pa.RecordBatch.from_pylist(rows, _SCHEMA))
                 yield len(rows)
                 rows, size = [], 0
+            if not most:
+                break
         if rows:
             writer.write_batch(pa.RecordBatch.from_pylist(rows, _SCHEMA))
             yield len(rows)
