@@ -122,20 +122,20 @@ def test_next_version_of_definitions_that_drifted(cli: Cli) -> None:
     assert cli("check", "next.xreg.yaml", "--offline").code == 0
 
 
-def test_next_version_of_definitions_in_a_registry(cli: Cli, server: str) -> None:
+def test_next_version_of_definitions_in_a_registry(cli: Cli, served: str) -> None:
     path = Path("drift.jsonl")
     write_shop(path, 50)
-    assert cli("pipeline", "infer", "--input", path, "--group", "drifting", "--server", server).code == 0
+    assert cli("pipeline", "infer", "--input", path, "--group", "drifting", "--server", served).code == 0
     path.unlink()
     write_shop(path, 20, amount=None)
-    ran = cli("pipeline", "infer", "--input", path, "--update", server, "--json")
+    ran = cli("pipeline", "infer", "--input", path, "--update", served, "--json")
     assert ran.code == 0, ran.err
     (version,) = json.loads(ran.out)["versions"]
     xid = "/schemagroups/drifting/schemas/purchase"
     assert (version["version"], version["verdict"]["accepted"]) == (f"{xid}/versions/2", True)
     assert version["changes"] == [{"path": "/amount", "change": "the type may also be null"}]
     Path("next.xreg.json").write_text(json.dumps(json.loads(ran.out)["document"]), encoding="utf-8")
-    assert cli("import", "next.xreg.json", "--server", server).code == 0
-    schema = json.loads(cli("get", xid, "--server", server, "--json").out)
+    assert cli("import", "next.xreg.json", "--server", served).code == 0
+    schema = json.loads(cli("get", xid, "--server", served, "--json").out)
     assert (schema["versionid"], schema["versionscount"]) == ("2", 2)
-    assert cli("pipeline", "infer", "--input", path, "--against", server, "--accept", "1").code == 0
+    assert cli("pipeline", "infer", "--input", path, "--against", served, "--accept", "1").code == 0
