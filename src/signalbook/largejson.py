@@ -185,7 +185,7 @@ class _Reader:
         return parse_json(self._data, unique=self._unique, exact=self._exact)  # neither an array nor an object
 
     def _pass_comma(self, container: _Container, comma: int) -> None:
-        """Handle the position of a comma, which is the last one of a run."""
+        """Handle the comma at position ``comma``. ``_find_tokens`` yields only the last one of a run of members."""
         container.comma = comma
         if container.placed:
             first = self._data.index(b",", container.taken)

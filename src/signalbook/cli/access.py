@@ -244,7 +244,10 @@ class _LocalAccess:
 def _open(
     server: str | None, db: str | None, *, create: bool = False
 ) -> AbstractContextManager[tuple[_Access, _ReadModel]]:
-    """The policy of the registry that the options name, and what reads its model, None if one may not read that."""
+    """Open the policy of the registry that the options name, with a function that returns its model.
+
+    The function returns None if the caller may not read the model.
+    """
     return open_part(
         server,
         db,

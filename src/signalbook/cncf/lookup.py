@@ -143,7 +143,7 @@ def find_by_uri(view: RegistryView, uri: str, bases: UriBases) -> Xid | None:
 
 
 def _find_composed(reader: EntityIndex, uris: Iterable[str], groups: str) -> dict[str, Xid]:
-    """Return, by URI, the Versions without their own id whose authorities and paths make up ``uris``."""
+    """Return, by URI, the Versions without a ``globaluri`` whose authority and path make one of ``uris``."""
     xids = {uri: XIDS[groups](extract_path(normal_uri(uri))) for uri in uris}
     rows = reader.get_many({xid for xid in xids.values() if xid is not None and xid.kind is Kind.VERSION})
     candidates = ((uri, rows[xid]) for uri, xid in xids.items() if xid is not None and xid in rows)

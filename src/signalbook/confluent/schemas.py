@@ -156,7 +156,8 @@ def find_reference_targets(attributes: Mapping[str, JSON]) -> dict[str, Xid]:
 def list_linked_references(attributes: Mapping[str, JSON]) -> list[tuple[str, Xid]]:
     """Return the names of a Version's references, with the xids of the Versions they refer to.
 
-    Names of Avro types come last, because a document uses them whatever the reference is called.
+    For references with a ``type``, the names of these Avro types follow at the end: Avro documents use type names,
+    and the name of a reference may differ.
     """
     stated = attributes.get("references")
     links: list[tuple[str, Xid]] = []

@@ -235,7 +235,10 @@ def _close_enum(data_type: DataType) -> DataType:
 
 
 def types(table: RecordTable, names: TypeNames, has_null: bool) -> Iterator[str]:
-    """The lines of all types of a table. Without ``has_null`` null is absent, as in Protobuf."""
+    """The lines of all types of a table.
+
+    Without ``has_null``, types do not tell a null from an absent optional member, as in Protobuf.
+    """
     for key, record in table.records.items():
         yield ""
         yield from _write_structure(key, record, names, has_null)

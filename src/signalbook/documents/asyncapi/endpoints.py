@@ -153,7 +153,7 @@ class Channels:
     servers: Servers
 
     def group_servers(self, channel: ReadChannel) -> dict[str, list[ReadServer]]:
-        """Return the servers of a channel by protocol. If it has no servers, its bindings tell the protocol."""
+        """Return the servers of a channel by protocol. A channel that names no server is on all servers."""
         by_protocol: dict[str, list[ReadServer]] = {}
         for name in channel.servers or self.servers.by_name:
             server = self.servers.by_name.get(name)
@@ -164,7 +164,7 @@ class Channels:
         return by_protocol
 
     def find_message_protocols(self, channel: ReadChannel) -> set[str]:
-        """Return the protocols that messages of the channel can be bound to."""
+        """Return the protocols that messages of the channel can be bound to: of its servers, else of its bindings."""
         stated = [server.protocol for name in channel.servers or self.servers.by_name
                   if (server := self.servers.by_name.get(name)) is not None]  # fmt: skip
         if not stated:
