@@ -117,7 +117,10 @@ def normalize_document(text: str, resolve: Resolve) -> str:
 
 
 def _sort_descriptor(text: str, resolve: Resolve) -> Any:
-    """Return the sorted descriptor of a document. Custom options are fields of the options."""
+    """Return the descriptor of a document, with its parts in a fixed order, such as fields by number.
+
+    Custom options are read, too: they are not unknown fields of the options.
+    """
     document = describe(gather(text.encode("utf-8"), resolve))
     try:
         kind = GetMessageClass(document.pool.FindMessageTypeByName(FileDescriptorProto.DESCRIPTOR.full_name))

@@ -246,7 +246,7 @@ def build_list_reading(kind: pa.DataType, item: Reading) -> Reading:
 
 
 def build_map_reading(kind: pa.DataType, value: Reading) -> Reading:
-    """Return the reading of a column of maps."""
+    """Return the reading of a column of maps whose values have the reading ``value``. Keys are not converted."""
     inner = value.make
     if inner is None:
         return Reading(kind)

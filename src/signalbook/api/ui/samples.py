@@ -113,7 +113,10 @@ def build_sample(definition: CompiledDefinition) -> Samples:
 def build_samples(
     definition: CompiledDefinition, tree: SchemaNode | None, endpoint: KafkaEndpoint | None = None
 ) -> Samples:
-    """Return a sample message of ``definition`` with a payload for ``tree``; for Kafka also for ``endpoint``."""
+    """Return a sample message of ``definition``, with a payload for ``tree``, in all forms for its protocol.
+
+    The form for Kafka is a command with the servers of ``endpoint``, and its topic if the definition has none.
+    """
     data = UNSET if tree is None else sample(tree)
     params = required_inputs(definition)
     context = {param.name: param.name for param in params if param.source == "template"}

@@ -352,7 +352,10 @@ def _build(
 
 
 def find_base_uri(root: JSON) -> str:
-    """Return the base URI of a document: its ``$id`` (``id`` in draft-04) made absolute, without a fragment."""
+    """Return the base URI of a document: its ``$id`` or ``id``, resolved against ``BASE``, without a fragment.
+
+    It is ``BASE`` if the document has neither.
+    """
     identifier = (root.get("$id") or root.get("id")) if isinstance(root, dict) else None
     return resolve_uri(BASE, identifier) if isinstance(identifier, str) else BASE
 

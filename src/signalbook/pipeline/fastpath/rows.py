@@ -187,7 +187,10 @@ class RowBuilder:
         return counts
 
     def _with_rest(self, payloads: list[pa.Array]) -> list[pa.Array]:
-        """Return ``payloads`` followed by the column ``columns.RESCUE`` if the table has it, else without it."""
+        """Return ``payloads`` with ``columns.RESCUE`` as the last column if the table has it, else without it.
+
+        If ``payloads`` lack a column that the table has, it is null.
+        """
         if not self._layout.rescues:
             return payloads[: self._layout.width]
         return payloads if len(payloads) > self._layout.width else [*payloads, pa.nulls(len(payloads[0]), pa.string())]

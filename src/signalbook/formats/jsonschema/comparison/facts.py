@@ -311,7 +311,10 @@ class _Gatherer:
             self.doubts += _DOUBTS[keyword](term, value) if keyword in _DOUBTS else ()
 
     def _settle_choices(self) -> None:
-        """Decide the alternatives that the known facts settle, and keep the others as ``splits``."""
+        """Decide the alternatives that the known facts settle, and keep the others as ``splits``.
+
+        With more than ``_MAX_DOUBTS`` refused terms, open ``doubts`` are not kept.
+        """
         facts = self.facts
         held = {*((term, True) for term in facts.terms), *((term, False) for term in facts.refused)}
         # A known literal rules out each option that contradicts it. If one option is left, its literals hold and may
