@@ -26,12 +26,12 @@ def test_one_json_object_and_a_file(cli: Cli) -> None:
     ran = cli(*GIVEN, "--json", "--out", "draft.yaml", "--accept", "0")
     assert ran.code == 0, ran.err
     assert "document" not in json.loads(ran.out)
-    doubt = {"definition": "shop.order.shipped", "path": "", "doubt": "inferred from 1 messages"}
+    doubt = {"definition": "shop.order.shipped", "path": "", "doubt": "inferred from 1 message"}
     assert doubt in json.loads(ran.out)["doubts"]
     assert "document" in json.loads(cli(*GIVEN, "--json").out)
     lines = Path("draft.yaml").read_text(encoding="utf-8").splitlines()
     assert lines[:3] == ["messagegroups:", "  shop:", "    description: |"]
-    assert "      - shop.order.shipped /: inferred from 1 messages" in lines
+    assert "      - shop.order.shipped /: inferred from 1 message" in lines
     assert cli("check", "draft.yaml", "--offline").code == 0
 
 

@@ -29,7 +29,7 @@ def test_options_of_the_spark_connector(inputs: list[str], options: dict[str, st
     [
         (["topic"], {}, "'topic' is no address of Kafka topics"),
         (["http://h/a"], {}, "is no address"),
-        (["kafka://u:p@h:1/a"], {}, "is no address"),
+        (["kafka://u:p@h:1/a"], {}, "'kafka://h:1/a' was given with a login"),
         (["kafka://[h/a"], {}, "'kafka://[h/a' is no address"),
         (["kafka://h:1/"], {}, "name the topics of h:1"),
         (["kafka://h:1/a?pattern=b"], {}, "name the topics of h:1"),

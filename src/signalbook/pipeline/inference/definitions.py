@@ -69,7 +69,8 @@ def list_doubts(observations: Observations) -> list[JSONObject]:
 def _find_doubts(observations: Observations) -> Iterator[JSONObject]:
     for name, observed in _assign_ids(observations):
         if observed.count < _FEW:
-            yield {"definition": name, "path": "", "doubt": f"inferred from {observed.count} messages"}
+            messages = "1 message" if observed.count == 1 else f"{observed.count} messages"
+            yield {"definition": name, "path": "", "doubt": f"inferred from {messages}"}
         for path, doubt in maps.find_doubts(observed.data):
             yield {"definition": name, "path": format_pointer(path), "doubt": doubt}
 

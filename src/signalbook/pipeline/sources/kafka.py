@@ -216,7 +216,12 @@ def _split_address(text: str) -> SplitResult:
         parts = urlsplit(text)
     except ValueError:
         parts = SplitResult("", "", "", "", "")
-    if parts.scheme != _FORMAT or not parts.netloc or "@" in parts.netloc or parts.fragment:
+    if "@" in parts.netloc:
+        raise PipelineError(
+            f"the address {_redact_input(text)!r} was given with a login: "
+            "give the login by the option kafka.sasl.jaas.config instead"
+        )
+    if parts.scheme != _FORMAT or not parts.netloc or parts.fragment:
         raise PipelineError(f"the input {_redact_input(text)!r} is no address of Kafka topics: it looks like {_FORM}")
     return parts
 
