@@ -32,6 +32,7 @@ from signalbook.xid import Xid
 if TYPE_CHECKING:
     from signalbook.client.registry import Registry
     from signalbook.pipeline import InferenceJob, InferredDefinitions, Proposal, SampleCheck, TopicExcerpt
+    from signalbook.pipeline.job.runner import Runner
     from signalbook.verdict import Verdict
 
 _MAX_LISTED: Final = 20
@@ -129,7 +130,6 @@ def run(
     goes to standard output or --out, to review and then import. The exit code is 1 if a version is not compatible.
     """
     from signalbook import pipeline
-    from signalbook.pipeline.job.runner import LocalRunner
 
     job = pipeline.InferenceJob(
         inputs=tuple(input),
@@ -163,7 +163,7 @@ def run(
         with open_registry(server, db, create=True) as target:
             _check_vacant(target, group)
     with _spool(job, excerpt) as (spooled, progress):
-        inferred = pipeline.infer(spooled, progress, notify=notice, runner=None if master else LocalRunner())
+        inferred = pipeline.infer(spooled, progress, notify=notice, runner=_choose_runner(master))
     if out is not None:
         _write_document(out, inferred.document)
     if registry:
@@ -180,6 +180,13 @@ def run(
         say("warning: too few messages to try the definitions on", style="yellow")
     elif inferred.acceptance < accept:
         say(f"warning: the definitions accept less than {accept:.2%}: look at the reasons", style="yellow")
+
+
+def _choose_runner(master: str) -> Runner | None:
+    """Return the runner of processes of this machine, or None if there is a Spark ``master``."""
+    from signalbook.pipeline.job.runner import LocalRunner
+
+    return None if master else LocalRunner()
 
 
 @contextmanager
@@ -200,12 +207,9 @@ def _spool(job: InferenceJob, excerpt: TopicExcerpt) -> Iterator[tuple[Inference
 def _check_definitions(job: InferenceJob, excerpt: TopicExcerpt, registry: str, *, as_json: bool) -> None:
     """Print how many messages the definitions accept and reject. Exit with 1 if they accept too few."""
     from signalbook import pipeline
-    from signalbook.pipeline.job.runner import LocalRunner
 
     with _spool(job, excerpt) as (spooled, progress):
-        checked = pipeline.check_sample(
-            spooled, registry, progress, notify=notice, runner=None if job.master else LocalRunner()
-        )
+        checked = pipeline.check_sample(spooled, registry, progress, notify=notice, runner=_choose_runner(job.master))
     if as_json:
         echo(dump_json(checked.to_json()))
     else:
@@ -221,11 +225,10 @@ def _update_definitions(
     from signalbook import pipeline
     from signalbook.cli.check import compare
     from signalbook.cli.schemafiles import SchemaFile
-    from signalbook.pipeline.job.runner import LocalRunner
 
     with _spool(job, excerpt) as (spooled, progress):
         proposal = pipeline.propose_versions(
-            spooled, registry, progress, notify=notice, runner=None if job.master else LocalRunner()
+            spooled, registry, progress, notify=notice, runner=_choose_runner(job.master)
         )
     if out is not None and proposal.versions:
         _write_document(out, proposal.document)
@@ -266,8 +269,7 @@ def _print_proposal(proposal: Proposal, verdicts: Sequence[Verdict]) -> None:
             screen.print(line)
         for change in version.changes[:_MAX_LISTED]:
             say(f"  {plain(change.path or '/')} {plain(change.change)}")
-        if len(version.changes) > _MAX_LISTED:
-            say(f"  … and {len(version.changes) - _MAX_LISTED} more: --json lists them")
+        _say_unlisted(len(version.changes), ": --json lists them")
     if not proposal.versions:
         say("no schema needs another version")
     for words, checked in (("before", proposal.before), ("after", proposal.after)):
@@ -328,10 +330,10 @@ def _write_document(out: Path | None, document: JSONObject) -> None:
 
 def _print_inferred(inferred: InferredDefinitions) -> None:
     screen = console()
-    table = counts_table("definition", "Inferred", list(inferred.messages.items())[:_MAX_LISTED])
+    grid = counts_table("definition", "Inferred", list(inferred.messages.items())[:_MAX_LISTED])
     if len(inferred.messages) > _MAX_LISTED:
-        table.add_row(f"… and {len(inferred.messages) - _MAX_LISTED} more", "")
-    screen.print(table)
+        grid.add_row(f"… and {len(inferred.messages) - _MAX_LISTED} more", "")
+    screen.print(grid)
     held = inferred.tried + sum(inferred.unseen.values())
     screen.print(
         f"{inferred.read:,} messages read, {inferred.unreadable:,} unreadable, "
@@ -347,13 +349,17 @@ def _print_inferred(inferred: InferredDefinitions) -> None:
         screen.print("Not sure of:")
         for doubt in inferred.doubts[:_MAX_LISTED]:
             say(f"  {plain(doubt['definition'])} {plain(doubt['path'] or '/')}: {plain(doubt['doubt'])}")
-        if len(inferred.doubts) > _MAX_LISTED:
-            say(f"  … and {len(inferred.doubts) - _MAX_LISTED} more: --json lists them")
+        _say_unlisted(len(inferred.doubts), ": --json lists them")
 
 
 def _print_counts(counts: Mapping[str, int]) -> None:
     """Print the largest counts, and how many are left out."""
     for name, count in sorted(counts.items(), key=lambda item: -item[1])[:_MAX_LISTED]:
         say(f"  {count:,} {plain(name)}")
-    if len(counts) > _MAX_LISTED:
-        say(f"  … and {len(counts) - _MAX_LISTED} more")
+    _say_unlisted(len(counts))
+
+
+def _say_unlisted(count: int, advice: str = "") -> None:
+    """Print how many of ``count`` lines are not listed, if any."""
+    if count > _MAX_LISTED:
+        say(f"  … and {count - _MAX_LISTED} more{advice}")

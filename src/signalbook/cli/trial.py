@@ -119,7 +119,9 @@ def run(
 
 def _choose_group(text: str) -> str:
     """Return the id of the group for the input ``text``: the name of the file or topic without its suffixes."""
-    if text.startswith("kafka://"):
+    from signalbook.pipeline.sources.kafka_spool import SCHEME
+
+    if text.startswith(SCHEME):
         text = text.partition("?")[0]  # options may contain secrets
     return _UNSAFE.sub("-", Path(text).name.partition(".")[0]).strip("-._")[:_GROUP_CHARS] or "messages"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -21,7 +20,7 @@ from signalbook.pipeline.commands.infer import (
     InferenceJob,
     InferencePlan,
     Sample,
-    check,
+    check_job,
     load_contract,
     open_sample,
     read_batches,
@@ -111,7 +110,7 @@ def check_sample(
     ``progress`` is called with a description of each step, ``notify`` with notices about input and definitions.
     ``runner`` runs the tasks, by default Spark. Nothing is written. Raises ``PipelineError`` and errors of reading.
     """
-    check(job)
+    check_job(job)
     native.load_module()
     snapshot = load_definitions(registry, notify)
     with open_sample(job, progress, notify, runner) as sample:
@@ -128,8 +127,7 @@ def load_definitions(registry: str, notify: Callable[[str], None]) -> Snapshot:
 
 def check_with(sample: Sample, snapshot: Snapshot) -> SampleCheck:
     """Check the messages of ``sample`` with the definitions of ``snapshot``."""
-    path = sample.write_snapshot(f"{snapshot.fingerprint}.json", snapshot)
-    return sample.run_tasks(partial(check_messages, path), SampleCheck(), "checking messages")
+    return sample.run_with_definitions(check_messages, snapshot, SampleCheck(), "checking messages")
 
 
 class Payloads(msgspec.Struct):
@@ -214,14 +212,13 @@ def propose_versions(
 
     The arguments are those of ``check_sample``. Nothing is written.
     """
-    check(job)
+    check_job(job)
     native.load_module()
     snapshot = load_definitions(registry, notify)
     documents = deepcopy(read_documents(registry))
     with open_sample(job, progress, notify, runner) as sample:
         before = check_with(sample, snapshot)
-        path = sample.write_snapshot(f"{snapshot.fingerprint}.json", snapshot)
-        payloads = sample.run_tasks(partial(observe_payloads, path), Payloads(), "looking at payloads")
+        payloads = sample.run_with_definitions(observe_payloads, snapshot, Payloads(), "looking at payloads")
         contract = snapshot.compile(Policy())
         versions = tuple(
             version for _, document in documents for version in _list_versions(document, snapshot, contract, payloads)

@@ -123,6 +123,8 @@ def _describe_rejection(refused: Rejected) -> str:
 
 
 Work = Callable[[InferencePlan, int], Any]
+DefinitionsWork = Callable[[str, InferencePlan, int], Any]
+"""A function like ``Work`` whose first argument is the path of a file with definitions."""
 
 
 def run_task(folder: str, work: Work, storage: Storage, numbers: Iterable[int]) -> Iterator[bytes]:
@@ -302,7 +304,7 @@ def infer(
     ``progress`` is called with a description of each step, ``notify`` with notices about the input. ``runner`` runs the
     tasks, by default Spark. Nothing is written. Raises ``PipelineError`` and the errors of reading the input.
     """
-    check(job)
+    check_job(job)
     try:
         check_id(job.group)
     except XidError as error:
@@ -323,7 +325,7 @@ def infer(
     return _from_both(replace(job, input_format=sample.plan.source), halves, trial, rules, by)
 
 
-def check(job: InferenceJob) -> None:
+def check_job(job: InferenceJob) -> None:
     """Raise ``PipelineError`` if a number in ``job`` is invalid."""
     if not 0 <= job.accept <= 1:
         raise PipelineError(f"accept is a share of messages, 0 to 1, not {job.accept}")
@@ -427,11 +429,17 @@ class Sample:
             total.merge(msgspec.msgpack.decode(result, type=type(total), dec_hook=read_counters))
         return total
 
-    def write_snapshot(self, name: str, snapshot: Snapshot) -> str:
-        """Write definitions to try for all tasks, and return the path of their file."""
-        path = self.folder / name
-        path.write_bytes(snapshot.to_json())
-        return str(path)
+    def run_with_definitions(
+        self, work: DefinitionsWork, snapshot: Snapshot, total: ResultType, step: str
+    ) -> ResultType:
+        """Add the results of ``work`` with the definitions of ``snapshot`` in every task to ``total``.
+
+        ``step`` describes the work for people.
+        """
+        path = self.folder / f"{snapshot.fingerprint}.json"
+        if not path.exists():
+            path.write_bytes(snapshot.to_json())
+        return self.run_tasks(partial(work, str(path)), total, step)
 
 
 def _try_rules(sample: Sample, first: Observations, job: InferenceJob) -> tuple[Trial, Rules]:
@@ -445,8 +453,7 @@ def _try_rules(sample: Sample, first: Observations, job: InferenceJob) -> tuple[
         step = f"trying the definitions on what was held back ({number + 1} of at most {len(RULES_BY_STRICTNESS)})"
         document = definitions.build_document(first, job.group, rules, sample.plan.by)
         snapshot = Snapshot.of_documents([("the inferred definitions", document)])
-        path = sample.write_snapshot(f"snapshot-{number}.json", snapshot)
-        trial = trying.run_tasks(partial(try_definitions, path), Trial(), step)
+        trial = trying.run_with_definitions(try_definitions, snapshot, Trial(), step)
         if trial.accepted >= job.accept * trial.tried:
             break
     return trial, rules

@@ -103,7 +103,7 @@ class CaptureFrames:
             self._select_salvaged(
                 path,
                 read_salvaged(session, path, column_names, storage)
-                if kind == _PARQUET
+                if self.is_parquet
                 else capture_formats.read_rows(session, path, kind, column_names, storage),
             )
             for path in inputs

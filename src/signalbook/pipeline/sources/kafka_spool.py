@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from signalbook.brokers.kafka import KafkaReader, PartitionRange
 
 MAX_MESSAGES: Final = 100_000
+SCHEME: Final = "kafka://"
 SPOOLED_FILES: Final = "records-*.parquet"
-_SCHEME: Final = "kafka://"
 _PORT: Final = 9092
 _BROKER_SECONDS: Final = 10.0
 _CLIENT: Final = "signalbook"
@@ -94,7 +94,7 @@ def spool_inputs(
     Copies that an earlier call left in ``folder`` are removed. Raises ``PipelineError`` if a topic does not exist, is
     empty, or cannot be read.
     """
-    if not any(text.startswith(_SCHEME) for text in inputs):
+    if not any(text.startswith(SCHEME) for text in inputs):
         if excerpt != TopicExcerpt():
             raise PipelineError("options of topics are given, and no input is a topic such as kafka://HOST:PORT/TOPIC")
         yield tuple(inputs), input_format
@@ -249,12 +249,13 @@ def _parse_options(servers: str, options: Mapping[str, str]) -> tuple[BrokerSett
     mechanism = _choose(options, _MECHANISM, _MECHANISMS)
     _choose(options, _ASSUME, ("", _CLOUDEVENTS))
     credentials = dict(_CREDENTIAL.findall(options.get(_LOGIN, "")))
-    if protocol.startswith("SASL") and len(credentials) < len(("username", "password")):
+    has_login = protocol.startswith("SASL")
+    if has_login and credentials.keys() != {"username", "password"}:
         raise PipelineError(f'the option {_LOGIN} of {protocol} states no username="..." password="..."')
     settings = BrokerSettings(
         servers=tuple(_parse_server(server) for server in servers.split(",")),
         secure=protocol.endswith("SSL"),
-        user=credentials.get("username", "") if protocol.startswith("SASL") else "",
+        user=credentials.get("username", "") if has_login else "",
         password=credentials.get("password", ""),
         ca=options.get(_TRUSTED, ""),
         certificate=options.get(_CERTIFICATE, ""),
