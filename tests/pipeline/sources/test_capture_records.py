@@ -74,6 +74,7 @@ def test_damaged_file_is_an_unreadable_message(tmp_path: Path) -> None:
     [
         ({"body": pa.array([b"a"])}, "no column 'value' with the bytes of messages; its columns are: body"),
         ({"value": pa.array([1.5])}, "is double, and messages are bytes or text"),
+        ({"value": pa.array([[b"a"]])}, "is list<.*>, and messages are bytes or text"),
     ],
 )
 def test_tables_of_other_things_are_rejected(columns: dict[str, Any], words: str, tmp_path: Path) -> None:
@@ -81,3 +82,9 @@ def test_tables_of_other_things_are_rejected(columns: dict[str, Any], words: str
     pq.write_table(pa.table(columns), path)
     with pytest.raises(PipelineError, match=words):
         read(path)
+
+
+def test_message_with_a_nested_topic_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.table({"value": [b"a"], "topic": pa.array([[b"t"]])}), path)
+    assert [body for _, _, body, _, _ in read(path)] == [b"a"]

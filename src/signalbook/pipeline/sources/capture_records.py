@@ -135,11 +135,11 @@ def _convert_to_bytes(array: pa.Array) -> pa.Array:
 
 
 def _is_binary(kind: pa.DataType) -> bool:
-    return "binary" in str(kind)
+    return "binary" in str(kind) and not pa.types.is_nested(kind)
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return "string" in str(kind)
+    return "string" in str(kind) and not pa.types.is_nested(kind)
 
 
 def _convert_headers(array: pa.Array) -> pa.Array:
