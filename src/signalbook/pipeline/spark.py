@@ -27,12 +27,15 @@ def find_context() -> SparkContext | None:
 
 
 def find_java(session: SparkSession) -> Any:
-    """Return the access to classes of the session's Java process. It is None over Spark Connect."""
+    """Return py4j's access to the Java classes of the session's process, or None over Spark Connect."""
     return getattr(session, "_jvm", None)
 
 
 def detach_java() -> JavaGateway | None:
-    """Return the connection to the Java process, if any. The next session will start a new Java process."""
+    """Make PySpark forget its Java process, so that the next session starts another one.
+
+    Return the connection to the process, or None if there is none. The caller must close it.
+    """
     gateway = SparkContext._gateway
     SparkContext._gateway = SparkContext._jvm = None
     return gateway

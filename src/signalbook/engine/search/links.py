@@ -49,10 +49,16 @@ def list_imported_names(content: bytes, form: str, findings: Sequence[Finding] |
 
 def list_mentions(content: bytes, form: str) -> tuple[str, ...]:
     """Return the strings of a schema document that look like xids or URLs."""
-    if find_family(form) == "protobuf" or content.count(b"/") < _MIN_SLASHES:
+    if find_family(form) == "protobuf":
         return ()
-    texts = (text for text in _STRING.findall(content) if text.count(b"/") >= _MIN_SLASHES)
-    return tuple(text.decode("utf-8", "replace") for text in islice(dict.fromkeys(texts), MAX_LINKS))
+    return tuple(islice(find_mentions(content), MAX_LINKS))
+
+
+def find_mentions(content: bytes) -> Iterator[str]:
+    """Yield the strings in ``content`` that look like xids or URLs, without duplicates."""
+    if content.count(b"/") >= _MIN_SLASHES:
+        texts = (text for text in _STRING.findall(content) if text.count(b"/") >= _MIN_SLASHES)
+        yield from (text.decode("utf-8", "replace") for text in dict.fromkeys(texts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

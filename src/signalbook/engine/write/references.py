@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Generic, TypeVar
 
 from signalbook import work
+from signalbook.engine.search.links import find_mentions
 from signalbook.engine.write.context import MAX_LOADED, Context, Lookup, Steps
 from signalbook.formats import SchemaError
 from signalbook.formats.base import Resolve, extract_text
@@ -20,9 +20,6 @@ _MAX_SEARCHED_BYTES: Final = 1 << 14
 
 The references of larger documents become known when these are parsed.
 """
-_STRING: Final = re.compile(rb"""["']([^"'\\\s]{1,1000})["']""")
-_MIN_SLASHES: Final = 3
-"""The minimum number of slashes in a reference to a Resource by its xid, whose first slash may be left out."""
 Item = TypeVar("Item")
 
 
@@ -45,10 +42,8 @@ def find_mentioned(names: Iterable[str | None], context: Context) -> frozenset[X
         content = context.documents.read(name)
         if len(content) > _MAX_SEARCHED_BYTES:
             continue
-        for text in _STRING.findall(content) if content.count(b"/") >= _MIN_SLASHES else ():
-            xid = (
-                context.stored.find_named(text.decode("utf-8", "replace")) if text.count(b"/") >= _MIN_SLASHES else None
-            )
+        for text in find_mentions(content):
+            xid = context.stored.find_named(text)
             if xid is not None and xid not in loaded and xid.resource not in written and len(xids) < MAX_LOADED:
                 xids[xid] = None
     return frozenset(xids)

@@ -179,7 +179,10 @@ class Place(ABC):
 
 @dataclass(frozen=True, slots=True)
 class RemotePlace(Place):
-    """The file, object or folder ``path`` in the store or namespace at ``root``, whose answers are durable."""
+    """The file, object or folder ``path`` in the store or HDFS namespace at ``root``.
+
+    A store or HDFS reports success only for durable changes, so nothing has to be synchronized afterwards.
+    """
 
     root: str
     path: str

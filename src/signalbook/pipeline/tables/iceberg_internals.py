@@ -1,6 +1,6 @@
 """All private names of pyiceberg that the pipeline uses. No other module uses any.
 
-pyiceberg has no public way to share what it computes for each commit, and to change how catalogs do their work. After
+pyiceberg has no public way to share what it computes for each commit, or to change how catalogs do their work. After
 an upgrade of pyiceberg, ``tests/test_private_names.py`` reports the names that are missing.
 """
 

@@ -260,8 +260,8 @@ class RememberingCatalog(OpenCatalog):
     def _stage_table(self, identifier: Identifier, metadata: TableMetadata) -> StagedTable:
         provider = load_location_provider(metadata.location, metadata.properties)
         location = provider.new_table_metadata_file_location()
-        return StagedTable(identifier, metadata, location, self.open_files(location, metadata.properties), self)
+        return StagedTable(identifier, metadata, location, self.load_io(location, metadata.properties), self)
 
-    def open_files(self, location: str, properties: Properties = EMPTY_DICT) -> FileIO:
-        """Return the access to the file at ``location``, for a table with ``properties``."""
+    def load_io(self, location: str, properties: Properties = EMPTY_DICT) -> FileIO:
+        """Return pyiceberg's access to files such as ``location``, with the settings of a table with ``properties``."""
         return load_file_io({**self.properties, **properties}, location)

@@ -118,10 +118,10 @@ class RememberingSqlCatalog(RememberingCatalog, OpenSqlCatalog):
     def open_row(self, row: TableRow) -> Table:
         """Return the table of a row, with cached metadata."""
         location = str(row.metadata_location)
-        with self.open_files(location).new_input(location).open() as stream:
+        with self.load_io(location).new_input(location).open() as stream:
             metadata = parse_metadata(stream.read(), location)
         name = (*self.identifier_to_tuple(str(row.table_namespace)), str(row.table_name))
-        return Table(name, metadata, location, self.open_files(location, metadata.properties), self)
+        return Table(name, metadata, location, self.load_io(location, metadata.properties), self)
 
     def write_metadata(self, metadata: TableMetadata, io: FileIO, location: str) -> None:
         """Write and cache the metadata of a table."""

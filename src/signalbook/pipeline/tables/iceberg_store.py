@@ -143,7 +143,7 @@ class StoreCatalog(RememberingCatalog):
         return self._open_table(identifier, metadata, str(place))
 
     def _open_table(self, identifier: str | Identifier, metadata: TableMetadata, location: str) -> Table:
-        opened = self.open_files(location, metadata.properties)
+        opened = self.load_io(location, metadata.properties)
         return Table(self.identifier_to_tuple(identifier), metadata, location, opened, self)
 
     def _find_version(self, identifier: str | Identifier) -> int:
