@@ -70,6 +70,11 @@ def test_a_value_is_enough(rows: Rows) -> None:
     assert {first[name] for name in ("address", "partition", "key", "headers", "received_at")} == {None}
 
 
+def test_rows_have_their_place_whatever_the_case_of_the_format(rows: Rows) -> None:
+    (row,) = rows({"format": "Parquet"}, value=pa.array([b"a"]))
+    assert (Path(row["source"]).name, row["position"]) == ("capture.parquet", 0)
+
+
 def test_columns_of_spark_captures(rows: Rows) -> None:
     """Each known part of a record has its column (K-7)."""
     (row, lost) = rows(

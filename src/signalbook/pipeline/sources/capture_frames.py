@@ -159,7 +159,7 @@ class CaptureFrames:
 
     def _find_place(self, path: str) -> tuple[str, str]:
         """Return SQL for file and number of a row. For other formats than Parquet: the path and any unique number."""
-        if self.format == _PARQUET:
+        if self.is_parquet:
             return "_metadata.file_path", "_metadata.row_index"
         return quote_string(path), "monotonically_increasing_id()"
 
