@@ -89,6 +89,7 @@ def commands() -> Iterator[tuple[str, list[str]]]:
 def test_every_command_and_option_is_explained(command: str, options: list[str]) -> None:
     section = text("docs/cli.md").partition(f"\n## {command}\n")[2].partition("\n## ")[0]
     assert section, f"docs/cli.md has no section {command}"
+    section += text("docs/settings.md") if command == "signalbook serve" else ""
     for option in options:
         if option not in ("--help", "-h", "--token"):  # which the page explains for all of them, at its beginning
             assert option in section, f"{command} {option}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +61,16 @@ def test_unknown_entity_is_an_error(cli: Cli, where: list[str], arguments: tuple
     ran = cli("get", *arguments, *where)
     assert ran.code in (1, 2)
     assert words in ran.err
+
+
+def test_a_variable_names_the_server(
+    cli: Cli, serve: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGNALBOOK_SERVER", serve(db=f"sqlite:///{tmp_path / 'server.db'}"))
+    assert cli("import", "-", stdin=YAML).code == 0
+    assert not Path("signalbook.db").exists()
+    assert json.loads(cli("get", "/messagegroups", "--json").out).keys() == {"m1", "m2", "m3"}
+    assert "everybody may do everything" in cli("whoami").err
+    # A registry that the command line names comes first.
+    assert cli("import", "-", "--db", "sqlite:///signalbook.db", stdin=b"messagegroups: {here: {}}").code == 0
+    assert json.loads(cli("get", "/messagegroups", "--json", "--db", "sqlite:///signalbook.db").out).keys() == {"here"}

@@ -38,6 +38,11 @@ def test_every_setting_is_an_option(cli: Cli) -> None:
         assert f"{settings.option_for(name)} " in ran.out, name
 
 
+def test_help_begins_with_the_most_used_options(cli: Cli) -> None:
+    shown = cli("serve", "--help").out
+    assert shown.index(" Most used ") < shown.index("--host ") < shown.index("--log-level ") < shown.index("--model ")
+
+
 def test_an_empty_model(serve: Callable[..., str], tmp_path: Path) -> None:
     url = serve(db=f"sqlite:///{tmp_path / 'r.db'}", model="empty", registry_id="mine")
     assert get(f"{url}/").json()["registryid"] == "mine"

@@ -15,7 +15,17 @@ from typer import Argument, Option
 
 from signalbook import settings
 from signalbook.cli.console import CommandGroup, echo, plain, print_json, say
-from signalbook.cli.registry import DbOption, JsonOption, ServerOption, here, open_client, open_part, read_xid, where
+from signalbook.cli.registry import (
+    DbOption,
+    JsonOption,
+    RunningServerOption,
+    ServerOption,
+    find_running_server,
+    open_client,
+    open_part,
+    read_xid,
+    where,
+)
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, JSONObject
 
@@ -143,19 +153,12 @@ def explain(
 
 
 def whoami(
-    server: Annotated[
-        str | None,
-        Option(
-            "--server",
-            metavar="URL",
-            help="The registry at this URL; without it the one that the settings host and port name.",
-        ),
-    ] = None,
+    server: RunningServerOption = None,
     xid: Annotated[str, Option("--on", metavar="XID", help="What may be done on this.")] = "/",
     json: JsonOption = False,
 ) -> None:
     """Say who one is to a server, and what one may do there."""
-    with open_client(server or here()) as client:
+    with open_client(find_running_server(server)) as client:
         identity = client.access.whoami(str(read_xid(xid, "--on")))
     if json:
         print_json(identity)

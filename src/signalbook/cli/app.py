@@ -25,51 +25,60 @@ _MISUSED: Final = 2
 # Typer exports but one of its usage errors; the others share this base.
 _UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 _PIPELINE: Final = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyiceberg", "pyspark"})
-_COMMANDS: Final = {
-    "try": "trial:run",
-    "serve": "serve:run",
-    "import": "importing:run",
-    "register": "register:run",
-    "export": "export:run",
-    "get": "get:run",
-    "generate": "generate:run",
-    "site": "site:run",
-    "search": "search:run",
-    "impact": "impact:run",
-    "replicate": "replicate:run",
-    "backup": "backup:back_up",
-    "restore": "backup:restore",
-    "doctor": "doctor:run",
-    "migrate": "migrate:run",
-    "audit": "audit:run",
-    "subscribe": "subscriptions:subscribe",
-    "subscriptions": "subscriptions:app",
-    "token": "tokens:app",
-    "access": "access:app",
-    "whoami": "access:whoami",
-    "check": "check:run",
-    "message": "message:app",
-    "conform": "conform:app",
-    "pipeline": "pipeline:app",
-    "login": "access:login",
-    "logout": "access:logout",
-    "demo": "app:demo",
+_PANELS: Final = {
+    "Begin": {"try": "trial:run", "serve": "serve:run", "demo": "app:demo"},
+    "Definitions": {
+        "import": "importing:run",
+        "register": "register:run",
+        "export": "export:run",
+        "get": "get:run",
+        "search": "search:run",
+        "check": "check:run",
+        "impact": "impact:run",
+        "generate": "generate:run",
+        "site": "site:run",
+    },
+    "Messages": {"pipeline": "pipeline:app", "message": "message:app"},
+    "Access": {
+        "login": "access:login",
+        "logout": "access:logout",
+        "whoami": "access:whoami",
+        "token": "tokens:app",
+        "access": "access:app",
+        "audit": "audit:run",
+    },
+    "Events and copies": {
+        "subscribe": "subscriptions:subscribe",
+        "subscriptions": "subscriptions:app",
+        "replicate": "replicate:run",
+    },
+    "Operation": {
+        "doctor": "doctor:run",
+        "migrate": "migrate:run",
+        "backup": "backup:back_up",
+        "restore": "backup:restore",
+        "conform": "conform:app",
+    },
 }
-"""Where each command is, in the order in which help shows them: a module here, and its function or group."""
+"""The panels of the help text. Each has its commands in order: a module here, and its function or group."""
+_COMMANDS: Final = {name: (panel, place) for panel, places in _PANELS.items() for name, place in places.items()}
 
 
 class _Commands(Mapping[str, Any]):
     """The commands by their names, each imported when it is asked for: all together take longer than most of them."""
 
     def __getitem__(self, name: str) -> Any:
-        module, _, attribute = _COMMANDS[name].partition(":")
-        found = getattr(import_module(f"signalbook.cli.{module}"), attribute)
-        if not isinstance(found, CommandGroup):
+        panel, place = _COMMANDS[name]
+        module, _, attribute = place.partition(":")
+        function_or_group = getattr(import_module(f"signalbook.cli.{module}"), attribute)
+        if isinstance(function_or_group, CommandGroup):
+            command: Any = get_command(function_or_group)
+            command.name = name
+        else:
             group = CommandGroup(add_completion=False)
-            group.command(name)(found)
-            return get_command(group)
-        command = get_command(found)
-        command.name = name
+            group.command(name)(function_or_group)
+            command = get_command(group)
+        command.rich_help_panel = panel
         return command
 
     def __iter__(self) -> Iterator[str]:

@@ -23,7 +23,19 @@ if TYPE_CHECKING:
     from signalbook.engine.engine import Engine
 
 
-ServerOption = Annotated[str | None, Option("--server", metavar="URL", help="The registry at this URL.")]
+SERVER_VARIABLE: Final = "SIGNALBOOK_SERVER"
+ServerOption = Annotated[
+    str | None,
+    Option("--server", metavar="URL", help=f"The registry at this URL. Default without --db: {SERVER_VARIABLE}."),
+]
+RunningServerOption = Annotated[
+    str | None,
+    Option(
+        "--server",
+        metavar="URL",
+        help=f"The registry at this URL. Default: {SERVER_VARIABLE}, else the settings host and port.",
+    ),
+]
 DbOption = Annotated[
     str | None, Option("--db", metavar="URL", help=f"The registry in this database (default {settings.Settings.db}).")
 ]
@@ -33,10 +45,16 @@ _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - where servers listen that
 _SQLITE_FILE: Final = "sqlite:///"
 
 
+def choose_server(server: str | None, db: str | None) -> str | None:
+    """Return the server of a command, from its options or SIGNALBOOK_SERVER; None if it works on a database."""
+    return server if server is not None or db is not None else os.environ.get(SERVER_VARIABLE) or None
+
+
 def where(server: str | None, db: str | None) -> str:
     """The registry that the options name, to show: the URL of the server, or the database."""
     from signalbook.uris import without_user
 
+    server = choose_server(server, db)
     if server is not None:
         return without_user(server)
     url = settings.load({"db": db}, environ=os.environ).db
@@ -71,13 +89,13 @@ def open_part(
     local: Callable[[Engine, settings.Settings], Part],
     create: bool,
 ) -> Iterator[Part]:
-    """Open the part for a command: ``remote`` with ``--server``, else ``local``, by default with the setting ``db``.
+    """Open the part for a command: ``remote`` on a server, else ``local``, by default with the setting ``db``.
 
     ``create`` allows a new registry. Raises ``SignalbookError``, and ``typer.BadParameter`` for both options.
     """
     if server is not None and db is not None:
         raise typer.BadParameter("give one of --server and --db, not both")
-    if server is not None:
+    if (server := choose_server(server, db)) is not None:
         with open_client(server) as client:
             yield remote(client)
         return
@@ -96,8 +114,10 @@ def open_client(server: str) -> Iterator[Client]:
         yield client
 
 
-def here() -> str:
-    """The URL of the server that the settings ``host`` and ``port`` name."""
+def find_running_server(server: str | None) -> str:
+    """Return ``server``, else SIGNALBOOK_SERVER, else the URL that the settings ``host`` and ``port`` name."""
+    if (named := choose_server(server, None)) is not None:
+        return named
     loaded = settings.load(environ=os.environ)
     host = "127.0.0.1" if loaded.host in _EVERYWHERE else loaded.host
     return f"http://[{host}]:{loaded.port}" if ":" in host else f"http://{host}:{loaded.port}"
@@ -136,8 +156,8 @@ def require_database(url: str) -> None:
     name = _find_file(url)
     if url.startswith(_SQLITE_FILE) and not Path(name).exists():
         raise SignalbookError(
-            f"there is no registry at {name}: name one by --server or --db, or make one by signalbook serve, import or "
-            "access init"
+            f"there is no registry at {name}: name one by --server, --db or {SERVER_VARIABLE}, or make one by "
+            "signalbook serve, import or access init"
         )
 
 

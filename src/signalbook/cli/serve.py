@@ -4,14 +4,45 @@ from __future__ import annotations
 
 import gc
 import os
-from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from typer import Option
 
 from signalbook import settings
 from signalbook.cli.console import declare_options
+
+PANELS: Final = {
+    "Most used": "host port db from_folder base_url workers access tls_cert tls_key log_level",
+    "The registry": "registry_id model capabilities",
+    "Rules for definitions": "domain_rules incompatible_changes default_compatibility",
+    "Web pages and APIs": "ui allow_hosts allow_origins page_size confluent_group confluent_port strict_openapi",
+    "Limits on requests": """
+        threads max_body_bytes max_response_bytes max_page_size max_depth max_json_values max_work work_timeout
+        request_timeout body_timeout answer_timeout limits limit_requests limit_writes limit_reads limit_logins
+        """,
+    "Limits on the registry": """
+        max_entity_bytes max_group_resources max_group_versions max_group_bytes max_pipelines max_reports
+        max_subscriptions
+        """,
+    "Change events": """
+        event_retention deliveries delivery_days allow_sinks sink_consent sink_timeout sink_folder key_file
+        """,
+    "Copies of registries": "follow push follow_seconds follow_authorities copies",
+    "Access and audit": """
+        access_file audit audit_days audit_log audit_reads tls_client_ca trusted_proxies proxy_user_header
+        proxy_groups_header
+        """,
+    "Tokens of identity providers": """
+        oidc_issuers oidc_audience oidc_algorithms oidc_subject_claim oidc_groups_claim oidc_leeway oidc_client_id
+        oidc_scope
+        """,
+    "Logins to the explorer": """
+        login login_issuer login_client_id login_client_secret login_scope session_hours
+        """,
+    "Files and logs": "reload_seconds allow_fetch log_format",
+}
+"""The panels of the help text, and the settings in each."""
 
 
 def run(**given: Any) -> None:
@@ -29,14 +60,19 @@ def run(**given: Any) -> None:
 
 
 def _build_options() -> dict[str, Any]:
-    table = {
-        row.name: _build_option(
-            settings.option_for(row.name), type(row.default), _describe_setting(row.name, row.default)
-        )
-        for row in fields(settings.Settings)
-    }
+    options = {name: _build_setting(name, panel) for panel, names in PANELS.items() for name in names.split()}
     text = f"Configuration file. Default: {settings.CONFIG_FILE}, if it is there."
-    return {**table, "config": _build_option("--config", Path, text)}
+    return {
+        **options,
+        "config": Annotated[Path | None, Option("--config", help=text, rich_help_panel="Files and logs")],
+    }
+
+
+def _build_setting(name: str, panel: str) -> Any:
+    default = getattr(settings.Settings, name)
+    kind: Any = list[str] if isinstance(default, tuple) else type(default)
+    text = _describe_setting(name, default)
+    return Annotated[kind | None, Option(settings.option_for(name), help=text, rich_help_panel=panel)]
 
 
 def _describe_setting(name: str, default: Any) -> str:
@@ -45,11 +81,6 @@ def _describe_setting(name: str, default: Any) -> str:
         listed = f" Default: {','.join(default)}." if default else ""
         return f"{text}{listed} May be given again."
     return text if default == "" else f"{text} Default: {default}."
-
-
-def _build_option(flag: str, type: type, text: str) -> Any:
-    kind = list[str] if type is tuple else type
-    return Annotated[kind | None, Option(flag, help=text)]
 
 
 declare_options(run, _build_options())

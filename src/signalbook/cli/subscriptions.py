@@ -12,7 +12,7 @@ import typer
 from typer import Argument, Option
 
 from signalbook.cli.console import CommandGroup, echo, plain, print_json
-from signalbook.cli.registry import JsonOption, here, open_client
+from signalbook.cli.registry import JsonOption, RunningServerOption, find_running_server, open_client
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 
@@ -28,14 +28,6 @@ _BY_SCHEME: Final = {
     "file": "FILE",
 }
 
-ServerOption = Annotated[
-    str | None,
-    Option(
-        "--server",
-        metavar="URL",
-        help="The registry at this URL; without it the one that the settings host and port name.",
-    ),
-]
 IdArgument = Annotated[str, Argument(metavar="ID", help="The subscription's id.")]
 
 app: Final = CommandGroup(help="Where change events are delivered, and how that goes.", no_args_is_help=True)
@@ -67,7 +59,7 @@ def subscribe(
     after: Annotated[
         int | None, Option("--after", metavar="POSITION", min=0, help="Begin behind this event, not now.")
     ] = None,
-    server: ServerOption = None,
+    server: RunningServerOption = None,
     json: JsonOption = False,
 ) -> None:
     """Subscribe SINK to change events of a server, and print the subscription's id.
@@ -91,7 +83,7 @@ def subscribe(
 
 
 @app.command("list")
-def list_subscriptions(server: ServerOption = None, json: JsonOption = False) -> None:
+def list_subscriptions(server: RunningServerOption = None, json: JsonOption = False) -> None:
     """Show all subscriptions, a line each: id, state, events delivered, sink, last error."""
     with _open(server) as subscriptions:
         if json:
@@ -110,7 +102,7 @@ def list_subscriptions(server: ServerOption = None, json: JsonOption = False) ->
 
 
 @app.command("show")
-def show(id: IdArgument, server: ServerOption = None) -> None:
+def show(id: IdArgument, server: RunningServerOption = None) -> None:
     """Show a subscription and the status of its deliveries as JSON."""
     with _open(server) as subscriptions:
         print_json(subscriptions.get(id))
@@ -119,7 +111,7 @@ def show(id: IdArgument, server: ServerOption = None) -> None:
 @app.command("create")
 def create(
     file: Annotated[Path, Argument(metavar="FILE", help="A subscription in JSON; - is standard input.")],
-    server: ServerOption = None,
+    server: RunningServerOption = None,
     json: JsonOption = False,
 ) -> None:
     """Create the subscription that a document says, and print its id."""
@@ -130,7 +122,7 @@ def create(
 
 
 @app.command("resume")
-def resume(id: IdArgument, server: ServerOption = None) -> None:
+def resume(id: IdArgument, server: RunningServerOption = None) -> None:
     """Deliver again what was given up, from where it stopped."""
     with _open(server) as subscriptions:
         # Deliveries that were given up begin again when a subscription is replaced, be it by itself.
@@ -138,7 +130,7 @@ def resume(id: IdArgument, server: ServerOption = None) -> None:
 
 
 @app.command("delete")
-def delete(id: IdArgument, server: ServerOption = None) -> None:
+def delete(id: IdArgument, server: RunningServerOption = None) -> None:
     """End a subscription."""
     with _open(server) as subscriptions:
         subscriptions.delete(id)
@@ -155,7 +147,7 @@ def _show_created(subscription: JSONObject, json: bool) -> None:
 def _open(server: str | None) -> Iterator[Subscriptions]:
     """Open the subscriptions of a running server. A database alone delivers nothing."""
 
-    with open_client(server or here()) as client:
+    with open_client(find_running_server(server)) as client:
         yield client.subscriptions
 
 
