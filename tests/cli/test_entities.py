@@ -1,8 +1,9 @@
-"""``signalbook get``."""
+"""``signalbook get``, ``delete`` and ``open``."""
 
 from __future__ import annotations
 
 import json
+import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,7 +51,8 @@ def test_entities_are_shown_as_json(cli: Cli, where: list[str]) -> None:
     [
         (("/messagegroups/gone",), "cannot be found"),
         (("/nothing",), "cannot be found"),
-        (("nothing",), "is no xid"),
+        (("nothing",), "cannot be found"),
+        (("a/b/c/d/e",), "is no xid"),
         (("/messagegroups", "-f", "a,"), "filter"),
         (("/messagegroups", "--sort", "labels"), "sort"),
         (("/", "--sort", "name"), "sort"),
@@ -74,3 +76,45 @@ def test_a_variable_names_the_server(
     # A registry that the command line names comes first.
     assert cli("import", "-", "--db", "sqlite:///signalbook.db", stdin=b"messagegroups: {here: {}}").code == 0
     assert json.loads(cli("get", "/messagegroups", "--json", "--db", "sqlite:///signalbook.db").out).keys() == {"here"}
+
+
+def test_the_first_slash_may_be_missing(cli: Cli, where: list[str]) -> None:
+    assert cli("get", "messagegroups", *where).out == cli("get", "/messagegroups", *where).out != ""
+
+
+def test_delete_removes_an_entity(cli: Cli, where: list[str]) -> None:
+    deleted = cli("delete", "messagegroups/m1", "--yes", *where)
+    assert (deleted.code, deleted.err) == (0, "Deleted /messagegroups/m1.\n")
+    assert list(json.loads(cli("get", "/messagegroups", "--json", *where).out)) == ["m2", "m3"]
+
+
+@pytest.mark.parametrize(("answer", "remaining"), [("y\n", 2), ("n\n", 3), ("\n", 3), ("", 3)])
+def test_delete_asks_first(cli: Cli, where: list[str], answer: str, remaining: int) -> None:
+    asked = cli("delete", "/messagegroups/m1", *where, stdin=answer.encode())
+    assert "Delete /messagegroups/m1 and everything in it from " in asked.err
+    assert asked.code == (0 if answer == "y\n" else 130)
+    assert len(json.loads(cli("get", "/messagegroups", "--json", *where).out)) == remaining
+
+
+@pytest.mark.parametrize(
+    ("xid", "words"),
+    [
+        ("/", "is no group, resource or version"),
+        ("/messagegroups", "is no group, resource or version"),
+        ("/messagegroups/gone", "cannot be found"),
+    ],
+)
+def test_what_cannot_be_deleted_is_an_error(cli: Cli, where: list[str], xid: str, words: str) -> None:
+    ran = cli("delete", xid, "--yes", *where)
+    assert ran.code != 0
+    assert words in ran.err
+
+
+@pytest.mark.parametrize(("xid", "path"), [("/", "/ui"), ("messagegroups/m1", "/ui/messagegroups/m1")])
+def test_open_shows_the_page_of_an_entity(
+    cli: Cli, served: str, monkeypatch: pytest.MonkeyPatch, xid: str, path: str
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    shown = cli("open", xid, "--server", served).out
+    assert opened == [shown.strip()] == [f"{served}{path}"]

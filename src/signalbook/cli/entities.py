@@ -1,0 +1,95 @@
+"""``signalbook get``, ``delete`` and ``open``: single entities of a registry, and members of collections."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Argument, BadParameter, Option
+
+from signalbook.cli.console import echo, plain, print_json, say
+from signalbook.cli.registry import (
+    DbOption,
+    RunningServerOption,
+    ServerOption,
+    find_running_server,
+    open_registry,
+    read_xid,
+    where,
+)
+from signalbook.xid import Kind, Xid
+
+if TYPE_CHECKING:
+    from signalbook.client import ReadFlags
+
+XidArgument = Annotated[str, Argument(metavar="XID", help="An entity or collection, such as /schemagroups.")]
+
+
+def get(
+    xid: XidArgument = "/",
+    filter: Annotated[
+        list[str] | None, Option("--filter", "-f", metavar="EXPRESSIONS", help="Only what matches; repeatable.")
+    ] = None,
+    sort: Annotated[str | None, Option("--sort", metavar="ATTRIBUTE[=desc]", help="Order of a collection.")] = None,
+    limit: Annotated[int | None, Option("--limit", min=1, help="Show no more members.")] = None,
+    inline: Annotated[str | None, Option("--inline", metavar="PATHS", help="What to show inside, or *.")] = None,
+    json: Annotated[bool, Option("--json", help="Collections as JSON too, an object by id.")] = False,
+    server: ServerOption = None,
+    db: DbOption = None,
+) -> None:
+    """Show an entity as JSON, or the members of a collection, a line each: id, last change, name.
+
+    A filter such as 'labels.stage=dev,name=order*' keeps to what matches; of several filters one has to match. They may
+    go through what is beneath: 'schemas.versions.format=avro*'.
+    """
+    target = _read_path(xid)
+    flags: ReadFlags = {"filter": filter or (), "inline": (inline,) if inline else ()}
+    if sort is not None:
+        flags["sort"] = sort
+    with open_registry(server, db, create=False) as registry:
+        if not target.is_collection:
+            print_json(registry.get(target, **flags))
+        elif json or inline:
+            print_json(dict(registry.items(target, limit=limit, **flags)))
+        else:
+            for name, member in registry.items(target, limit=limit, **flags):
+                echo("\t".join((name, member.get("modifiedat", ""), plain(member.get("name", "")))).rstrip())
+
+
+def delete(
+    xid: Annotated[str, Argument(metavar="XID", help="A group, resource or version.")],
+    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
+    server: ServerOption = None,
+    db: DbOption = None,
+) -> None:
+    """Delete an entity with everything in it, after a question.
+
+    A version that others are compared with, or a schema that messages name, is deleted too: signalbook impact XID shows
+    what depends on it.
+    """
+    target = _read_path(xid)
+    if target.kind not in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION):
+        raise BadParameter(f"{target} is no group, resource or version", param_hint="XID")
+    with open_registry(server, db, create=False) as registry:
+        registry.get(target)
+        if not yes:
+            typer.confirm(f"Delete {target} and everything in it from {where(server, db)}?", abort=True, err=True)
+        registry.delete(target.parent, [target.id])
+    say(f"Deleted {target}.")
+
+
+def open_page(xid: XidArgument = "/", server: RunningServerOption = None) -> None:
+    """Open the page of an entity or collection in a browser, and print its URL."""
+    import webbrowser
+
+    from signalbook.uris import without_user
+
+    target = _read_path(xid)
+    url = f"{without_user(find_running_server(server)).rstrip('/')}/ui{'' if target.kind is Kind.REGISTRY else target}"
+    echo(url)
+    webbrowser.open(url)
+
+
+def _read_path(text: str) -> Xid:
+    """Return the xid in an argument, whose first slash may be missing. Raises ``BadParameter``."""
+    return read_xid(f"/{text.removeprefix('/')}", "XID")
