@@ -26,13 +26,6 @@ def test_body_is_ignored_when_one_entity_is_deleted(client: Client) -> None:
     assert client.send("DELETE", "/dirs/d1?epoch=1", content=b"{broken").status_code == 204
 
 
-def test_write_has_the_correlation_id_of_its_events(client: Client) -> None:
-    """The response to a write has the correlation id of its events (R296)."""
-    first, second = (client.put("/dirs/d1", {}).headers["xRegistry-xregcorrelationid"] for _ in range(2))
-    assert first != second
-    assert "xRegistry-xregcorrelationid" not in client.get("/dirs/d1").headers
-
-
 @pytest.mark.parametrize(
     ("method", "path", "content", "code"),
     [
