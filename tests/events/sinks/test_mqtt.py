@@ -136,17 +136,6 @@ def test_a_broker_that_comes_back_is_used_again(own_server: StartBroker) -> None
     sink.close()
 
 
-def test_lost_connection_is_replaced(own_server: StartBroker) -> None:
-    mosquitto = own_server("mosquitto")
-    place = subscription("MQTT5", f"{SCHEME}:{mosquitto.ports['plain']}", topicname="anew")
-    sink = FACTORY.open(place, policy(mosquitto))
-    sink.send(events(1))
-    mosquitto.stop()
-    mosquitto.start()
-    sink.send(events(1))
-    sink.close()
-
-
 @pytest.mark.parametrize(
     ("protocol", "settings", "place"),
     [
