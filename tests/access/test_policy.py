@@ -25,20 +25,6 @@ def xid(text: str) -> Xid:
     return Xid.parse(text)
 
 
-def test_policy_without_rules_allows_nothing() -> None:
-    access = policy().access(PAT)
-    assert not any(access.may(action, ROOT) for action in Action)
-    assert not access.is_readable(xid("/schemagroups/g"))
-
-
-def test_rule_covers_descendants_and_ignores_case() -> None:
-    access = policy({"who": ["group:payments"], "role": "owner", "on": ["/schemagroups/pay*"]}).access(PAT)
-    assert access.may(Action.UPDATE, xid("/schemagroups/Pay.1/schemas/s/versions/1"))
-    assert access.may(Action.DELETE, xid("/schemagroups/pay.1"))
-    assert not access.is_readable(xid("/schemagroups/other"))
-    assert not access.may(Action.ADMINISTER, ROOT)
-
-
 def test_deny_wins_and_hides_descendants() -> None:
     rules: list[JSONObject] = [
         {"who": ["anyone"], "role": "writer"},
@@ -53,16 +39,6 @@ def test_deny_wins_and_hides_descendants() -> None:
     assert not pat.may(Action.UPDATE, secret)
     assert not pat.reads_everything
     assert not pat.allows_everything_below(Action.UPDATE, xid("/schemagroups/g"))
-
-
-def test_ancestors_of_a_readable_entity_are_readable() -> None:
-    access = policy({"who": ["anyone"], "allow": ["read"], "on": ["/schemagroups/g/schemas/s"]}).access(ANONYMOUS)
-    assert access.is_readable(ROOT)
-    assert access.is_readable(xid("/schemagroups/g"))
-    assert access.may(Action.LIST, xid("/schemagroups"))
-    assert not access.is_readable(xid("/schemagroups/h"))
-    assert not access.is_readable(xid("/schemagroups/g/schemas/t"))
-    assert not access.may(Action.LIST, xid("/messagegroups"))
 
 
 def test_scopes_narrow_what_a_token_may_do() -> None:
@@ -153,15 +129,6 @@ def test_delete_and_configure_need_rights_on_all_descendants() -> None:
 def test_unknown_scope_allows_nothing() -> None:
     rules = policy({"who": ["token:t"], "role": "administrator"})
     assert not rules.access(Identity(token="t", scopes=frozenset({"everything"}))).is_readable(ROOT)
-
-
-def test_denied_listing_wins_over_allowed_reading() -> None:
-    access = policy(
-        {"who": ["anyone"], "role": "reader"}, {"who": ["anyone"], "deny": ["list"], "on": ["/schemagroups"]}
-    ).access(ANONYMOUS)
-    assert not access.may(Action.LIST, xid("/schemagroups"))
-    assert access.may(Action.LIST, xid("/messagegroups"))
-    assert access.is_readable(xid("/schemagroups/g"))
 
 
 def test_patterns_and_ids_cause_no_backtracking() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from tests.api.conftest import Client, Serve, bearer
 from signalbook.access import tokens
 from signalbook.access.base import ACTIONS
 from signalbook.access.tokens import TokenRequest
-from signalbook.documents import read_document
 from signalbook.storage.store import Store
 from signalbook.values import now
 
@@ -128,15 +126,6 @@ def test_only_the_policy_that_was_read_is_replaced(client: Client, pat: dict[str
     assert client.get("/access", headers=pat).json() == policy()
 
 
-def test_another_server_sees_it_with_its_next_request(
-    client: Client, store: Store, serve: Serve, pat: dict[str, str], sam: dict[str, str]
-) -> None:
-    other = serve(store, model="default")
-    assert other.get("/", headers=sam).status_code == 200
-    assert client.put("/access", policy(), headers=pat).status_code == 200
-    assert other.get("/", headers=sam).status_code in (403, 404)
-
-
 def test_decision_is_explained(client: Client, pat: dict[str, str], sam: dict[str, str]) -> None:
     url = "/access/explain?who=subject:cn=x,dc=y,group:staff&what={}&xid=/schemagroups/g"
     assert client.get(url.format("read"), headers=sam).status_code == 403
@@ -170,36 +159,6 @@ def test_own_identity_and_rights(client: Client, sam: dict[str, str]) -> None:
     rights = {"restricted": True, "policy": 1, "hidden": False, "may": ["list", "read"], "somewhere": ["list", "read"]}
     assert identity_shown == {**identity, **rights, "xid": "/schemagroups/g"}
     assert client.get("/access/self?xid=schemagroups", headers=sam).status_code == 400
-
-
-def test_the_sample_lets_its_administrator_administer(store: Store, serve: Serve) -> None:
-    sample, _ = read_document(Path(__file__).parents[2] / "examples" / "access" / "policy.yaml")
-    client = serve(store, model="default")
-    assert client.put("/access", sample).status_code == 201
-    pat = bearer(store, "pat")
-    assert client.put("/schemagroups/shop", {}, headers=pat).status_code == 201
-    for method, path, body in (
-        ("DELETE", "/schemagroups/shop", None),
-        ("PATCH", "/capabilities", {}),
-        ("PUT", "/modelsource", client.get("/modelsource", headers=pat).json()),
-    ):
-        answer = client.send(method, path, json=body, headers=pat)
-        assert answer.is_success, answer.text
-
-
-def test_explanations_agree_with_decisions(client: Client, pat: dict[str, str]) -> None:
-    """Explanations, ``/access/self`` and writes agree, and a refusal says what it takes."""
-    hidden = {"who": ["authenticated"], "deny": ["read"], "on": ["/schemagroups/*/schemas/secret-*"]}
-    assert client.put("/access", policy(hidden), headers=pat).status_code == 200
-    assert client.put("/schemagroups/shop", {}, headers=pat).status_code == 201
-    for action, method, path in (("delete", "DELETE", "/schemagroups/shop"), ("configure", "PATCH", "/capabilities")):
-        xid = path if action == "delete" else "/"
-        refused = client.send(method, path, json=None if action == "delete" else {}, headers=pat)
-        assert (refused.status_code, "everything under it" in refused.text) == (403, True), refused.text
-        assert "secret" not in refused.text
-        explained = client.get(f"/access/explain?who=subject:pat&what={action}&xid={xid}", headers=pat).json()
-        assert (explained["allowed"], [rule["rule"] for rule in explained["denying"]]) == (False, [1])
-        assert action not in client.get(f"/access/self?xid={xid}", headers=pat).json()["may"]
 
 
 def test_caller_without_rights_gets_the_reason(client: Client, store: Store, pat: dict[str, str]) -> None:
@@ -245,15 +204,6 @@ def test_open_access_cannot_change_policy_or_tokens(store: Store, serve: Serve) 
         assert (answer.status_code, "while access is open" in answer.text) == (409, True), answer.text
     assert opened.get("/access").status_code == 404
     assert [token["id"] for token in opened.get("/access/tokens").json()] == [stored.id]
-
-
-def test_policy_of_a_file_cannot_be_put(store: Store, serve: Serve, pat: dict[str, str], tmp_path: Any) -> None:
-    file = tmp_path / "policy.yaml"
-    file.write_text("rules:\n- {who: ['subject:pat'], role: administrator}\n", encoding="utf-8")
-    client = serve(store, access_file=str(file))
-    assert client.get("/access", headers=pat).json() == policy()
-    answer = client.put("/access", policy(READERS), headers=pat)
-    assert (answer.status_code, "the policy is the file policy.yaml" in answer.text) == (409, True)
 
 
 def test_caller_without_rights_learns_no_types(client: Client, store: Store, pat: dict[str, str]) -> None:

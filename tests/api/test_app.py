@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from tests.api.conftest import MODEL, Client, Serve
 
-from signalbook.storage import open_store
 from signalbook.storage.base import StorageBusy, StorageError, StorageFull
 from signalbook.storage.store import ReadTransaction, Store, WriteTransaction
 
@@ -74,10 +73,8 @@ def test_invalid_host_is_not_repeated(store: Store, serve: Serve, host: str) -> 
 
 
 @pytest.fixture
-def small(serve: Serve) -> Iterator[Client]:
-    store = open_store("sqlite://")
-    yield serve(store, model="default", max_body_bytes=1000, max_response_bytes=2000)
-    store.close()
+def small(sqlite_store: Callable[[], Store], serve: Serve) -> Client:
+    return serve(sqlite_store(), model="default", max_body_bytes=1000, max_response_bytes=2000)
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -116,10 +113,11 @@ def test_a_large_body(client: Client) -> None:
     ],
 )
 @pytest.mark.parametrize("count", [20, 200_000])
-def test_a_body_with_too_many_values(serve: Serve, method: str, path: str, count: int) -> None:
+def test_a_body_with_too_many_values(
+    sqlite_store: Callable[[], Store], serve: Serve, method: str, path: str, count: int
+) -> None:
     """A body of 60 MB with millions of values would take gigabytes of memory."""
-    store = open_store("sqlite://")
-    client = serve(store, model="default", max_json_values=20)
+    client = serve(sqlite_store(), model="default", max_json_values=20)
     answer = client.send(method, path, content=b'{"labels":[%b[]]}' % (b"[]," * count))
     problem = answer.json()["errors"][0] if path.startswith("/check") else answer.json()
     assert answer.status_code == (200 if path.startswith("/check") else 400)
@@ -127,22 +125,19 @@ def test_a_body_with_too_many_values(serve: Serve, method: str, path: str, count
     assert "more than 20 values" in answer.text
     assert "max_json_values" in answer.text
     assert client.send(method, path, content=b'{"labels":{}}').status_code != 500
-    store.close()
 
 
 @pytest.mark.merge
-def test_a_document_with_too_many_values(serve: Serve) -> None:
+def test_a_document_with_too_many_values(sqlite_store: Callable[[], Store], serve: Serve) -> None:
     """The document is not a schema and is returned in base64 instead of as millions of values."""
     content = b"[%b[]]" % (b"[]," * 1_000_000)
-    store = open_store("sqlite://")
-    client = serve(store, model="default")
+    client = serve(sqlite_store(), model="default")
     document = {"contenttype": "application/json", "format": "JsonSchema/draft-07"}
     refused = client.put_document("/schemagroups/g/schemas/s", content, **document)
     assert (refused.status_code, "more than 1000000 values" in refused.text) == (400, True)
     assert client.put("/modelsource", MODEL).status_code == 200
     assert client.put_document("/dirs/d1/files/f1", content, "application/json").status_code == 201
     assert "filebase64" in client.get("/dirs/d1/files/f1$details?inline=file").json()
-    store.close()
 
 
 @pytest.mark.parametrize("path", ["/model", "/?inline=model"])
@@ -195,10 +190,10 @@ class Failing(Store):
     ],
 )
 def test_failing_store_has_an_error_response(
-    error: Exception, status: int, code: str, detail: str, serve: Serve
+    error: Exception, status: int, code: str, detail: str, sqlite_store: Callable[[], Store], serve: Serve
 ) -> None:
     """The response shows the details of known failures; an unexpected failure shows only its number."""
-    store = Failing(open_store("sqlite://"), error)
+    store = Failing(sqlite_store(), error)
     client = serve(store, model="default")
     store.fail()
     for method in ("GET", "PUT"):
@@ -209,43 +204,27 @@ def test_failing_store_has_an_error_response(
         assert "secret" not in answer.text
         assert ("Retry-After" in answer.headers) == (status == 503)
         assert ("instance" in body) == (status == 500)
-    store.close()
 
 
-def test_not_ready_while_the_store_fails(serve: Serve) -> None:
-    store = Failing(open_store("sqlite://"), StorageError("no connection"))
+def test_not_ready_while_the_store_fails(sqlite_store: Callable[[], Store], serve: Serve) -> None:
+    store = Failing(sqlite_store(), StorageError("no connection"))
     client = serve(store, model="default")
     assert client.get("/health/ready").status_code == 200
     store.fail()
     answer = client.get("/health/ready")
     assert (answer.status_code, answer.json()["reason"]) == (503, "no connection")
     assert client.get("/health/live").status_code == 200
-    store.close()
 
 
-def test_failed_write_changes_nothing(serve: Serve) -> None:
+def test_failed_write_changes_nothing(sqlite_store: Callable[[], Store], serve: Serve) -> None:
     """A failed write leaves no trace (R22)."""
-    store = Failing(open_store("sqlite://"), StorageFull("the disk is full"))
+    store = Failing(sqlite_store(), StorageFull("the disk is full"))
     client = serve(store, model="default")
     store.fail()
     assert client.put("/schemagroups/g", {}).status_code == 503
     store.error = StorageError("")
     store._error = None
     assert client.get("/schemagroups/g").status_code == 404
-    store.close()
-
-
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [
-        ("/events/", 200),
-        ("/health/live/", 200),
-        ("/compat/schemaregistry/v0.2/schemagroups", 200),
-        ("/compat/schemaregistry/v0.2/subscriptions/", 200),
-    ],
-)
-def test_every_api_has_its_path(store: Store, serve: Serve, path: str, status: int) -> None:
-    assert serve(store, model="default").get(path).status_code == status
 
 
 @pytest.mark.parametrize(

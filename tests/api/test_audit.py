@@ -10,7 +10,6 @@ from tests.api.conftest import Client, Serve, bearer
 from tests.api.test_pipelines import report
 from tests.test_metrics import samples
 
-from signalbook.access import limits
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
 from signalbook.settings import Settings
@@ -268,21 +267,6 @@ def test_quotas_hold_in_every_api(store: Store, serve: Serve, pat: dict[str, str
     assert sum(entry["count"] for entry in refused) == len(answers)
     assert {entry["error"] for entry in refused} == {"400 Bad Request: quota"}
     assert {xid for entry in refused for xid in entry["xids"]} == {"/schemagroups/g", "/messagegroups/g"}
-
-
-def test_limits_hold_only_where_access_is_configured(store: Store, serve: Serve) -> None:
-    client = serve(store, limit_requests=1)
-    assert {client.get("/").status_code for _ in range(30)} == {200}
-
-
-def test_large_reads_of_one_caller_wait_for_one_another(
-    store: Store, serve: Serve, pat: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "_WAIT_SECONDS", 30.0)
-    client = closed(serve(store, limit_reads=1))
-    client.put("/dirs/d", {}, headers=pat)
-    answers = client.together(*[("GET", f"/dirs?filter=dirs.x={number}", None) for number in range(4)], headers=pat)
-    assert {answer.status_code for answer in answers} == {200}
 
 
 def test_guessed_tokens_cost_ever_longer_waits(store: Store, serve: Serve, pat: dict[str, str]) -> None:

@@ -1,19 +1,19 @@
 """What an identity may not read leaves no trace: a registry in which it is hidden answers as one in which it never was.
 
-Both get the same requests, of every API in the OpenAPI document, under random policies; what is hidden has a mark in
-each id, attribute and document. What cannot be hidden is in docs/access.md. ``test_tenants`` crawls all routes under
-one policy, the explorer, the Confluent-compatible API and its writes among them.
+Both are crawled as in ``test_tenants``, under random policies; what is hidden has a mark in each id, attribute and
+document. Events, log lines and deliveries to subscriptions are compared, too. What cannot be hidden is in
+docs/access.md.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
-import logging
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from random import Random
 from typing import Any
@@ -23,6 +23,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from starlette.applications import Starlette
 
 from signalbook.access.base import Identity
 from signalbook.access.control import AccessControl
@@ -30,26 +31,27 @@ from signalbook.api.app import create_app
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.rights import DeliveryRights
 from signalbook.events.dialects import of_source
+from signalbook.model import builtin, compile_model
 from signalbook.settings import Settings
 from signalbook.storage.store import Store
 
 from .conftest import ADMINISTRATOR, PROXIED, Client, put_policy
-from .walking import CATALOGS, SCHEMAS, Request, lookups, streamed, walk
+from .crawling import Binding, enumerate_paths, read_parameters
+from .tenants import ANN, Request, bind
+from .tenants import reads as crawl
+from .test_tenants import NUMBERS, Comparison, Difference
 
-ANN = {"X-User": "ann"}
+SCHEMAS = "/compat/schemaregistry/v0.2"
+CATALOGS = ("/compat/messagecatalog/v0.1", "/compat/messagecatalog/v0")
 # More of them by hand: CANARY_POLICIES=200 pytest tests/api/test_canary.py
 POLICIES = int(os.environ.get("CANARY_POLICIES", "2"))
-MOST = 8 if POLICIES < 10 else 99
-"""Requests for one path without flags."""
+SHARE = 0.1 if POLICIES < 10 else 1.0
+"""The share of the requests of a crawl."""
+SHORT_URLS = (Difference("Short URLs are numbers of rows.", r'"shortself":"[^"]*",?|xregistry-shortself: .*'),)
 OWNER = Identity(subject="ann")
 Rule = dict[str, Any]
 Entities = dict[str, dict[str, Any]]
 """Groups and Resources by xid, as they are written."""
-
-# What the clock and the number of writes make of an entity: the latter goes up with what is hidden in it, too.
-MOVING = {"epoch", "modifiedat", "createdat", "time", "xregcorrelationid", "shortself"}
-MOVING |= {"createdtimeutc", "updatedtimeutc", "ts"}
-MOVING_HEADERS = {"date", "etag", "content-length", "schema-createdtimeutc", *(f"xregistry-{name}" for name in MOVING)}
 
 
 def mark(number: int) -> str:
@@ -180,80 +182,62 @@ def nested(entities: Entities) -> dict[str, Any]:
     return root
 
 
-def found(store: Store, stack: ExitStack, entities: Entities, rules: list[Rule]) -> Client:
-    """A registry with these entities, under a policy."""
+class LoggedClient(Client):
+    """A client that adds what the server logs to the answer, where both are compared."""
+
+    def __init__(self, app: Starlette, caplog: pytest.LogCaptureFixture) -> None:
+        super().__init__(app)
+        self._caplog = caplog
+
+    def send(self, method: str, path: str, **sent: Any) -> httpx.Response:
+        self._caplog.clear()
+        answer = super().send(method, path, **sent)
+        answer.headers["log"] = repr(self._caplog.messages)
+        return answer
+
+
+@contextmanager
+def serve_entities(
+    store: Store, caplog: pytest.LogCaptureFixture, entities: Entities, rules: list[Rule]
+) -> Iterator[Client]:
+    """Serve a registry with these entities, under a policy."""
     chosen = Settings(model="default", registry_id="test", db="sqlite://", allow_hosts=("r.example",), **PROXIED)
     app = create_app(Engine(store, settings=chosen), chosen, direct=True, close=lambda: None)
-    client = stack.enter_context(Client(app))
-    client.send("PATCH", "/capabilities", json={"shortself": True})
-    response = client.send("POST", "/", json=nested(entities))
-    assert response.is_success, response.text
-    put_policy(store, *rules, {"who": ["subject:ann"], "allow": ["subscribe"]})
-    return client
+    with LoggedClient(app, caplog) as client:
+        client.send("PATCH", "/capabilities", json={"shortself": True})
+        response = client.send("POST", "/", json=nested(entities))
+        assert response.is_success, response.text
+        put_policy(store, *rules, {"who": ["subject:ann"], "allow": ["subscribe"]})
+        yield client
 
 
-def plain(value: Any) -> Any:
-    """JSON without what moves, and events without those that only say that something is in it."""
-    if isinstance(value, dict):
-        event = "specversion" in value and "source" in value
-        return {k: plain(v) for k, v in value.items() if k not in MOVING and not (event and k == "id")}
-    if isinstance(value, list):
-        return [plain(element) for element in value if not _is_of_owner(element)]
-    return value
-
-
-def _is_of_owner(value: Any) -> bool:
-    kind = value.get("type", "") if isinstance(value, dict) else ""
-    return kind in ("io.xregistry.registry.updated", "io.xregistry.group.updated") and "subject" in value
-
-
-def comparable(answer: httpx.Response) -> tuple[int, dict[str, str], Any]:
-    """Status, headers and body but for what moves."""
-    headers = {name: value for name, value in answer.headers.items() if name not in MOVING_HEADERS}
-    if "link" in headers:
-        headers["link"] = re.sub(r"after=\d+", "after=N", headers["link"])
-    try:
-        body = plain(json.loads(answer.content))
-    except ValueError:
-        body = answer.content
-    return answer.status_code, headers, body
-
-
-def reads(document: dict[str, Any], entities: Entities, random: Random) -> Iterator[Request]:
-    """Every path that reads, with every flag, of what is there and what is hidden; and what only some flags show."""
-    yield from walk(document, list(entities), random, MOST)
+def reads(entities: Entities, random: Random) -> Iterator[str]:
+    """Yield paths with the queries that show most, and with filters and URIs of what is there and what is hidden."""
     marks = [xid.rpartition("/")[2] for xid in entities]
     for flags in ("inline=*", "inline=*&doc", "inline=*&binary&doc"):
-        yield "GET", f"/?{flags}"
+        yield f"/?{flags}"
+    filters = ("schemagroups.name", "schemagroups.schemas.name", "messagegroups.messages.basemessage", "endpoints.name")
     for marker in random.sample(marks, 4):
-        for path in (
-            "schemagroups.name",
-            "schemagroups.schemas.name",
-            "messagegroups.messages.basemessage",
-            "endpoints.name",
-        ):
-            yield "GET", f"/?inline=*&filter={path}=*{marker}*"
-        yield "GET", f"/schemagroups?filter=schemas.versions.labels.{marker}={marker}&inline=*"
-    yield "GET", "/?filter=schemagroups.schemascount>1&inline=schemagroups"
-    yield "GET", "/?filter=schemagroups.schemas.versionscount>=2,messagegroups.messages.name!=null&inline=*"
+        yield from (f"/?inline=*&filter={attribute}=*{marker}*" for attribute in filters)
+        yield f"/schemagroups?filter=schemas.versions.labels.{marker}={marker}&inline=*"
+        yield f"/schemagroups?filter=labels.{marker}={marker}"
+    yield "/?filter=schemagroups.schemascount>1&inline=schemagroups"
+    yield "/?filter=schemagroups.schemas.versionscount>=2,messagegroups.messages.name!=null&inline=*"
     for xid in entities:
         if "/schemas/" in xid:
-            yield from (("GET", f"{SCHEMAS}/schema?uri={uri}") for uri in lookups(xid))
+            uris = (f"http://r.example{SCHEMAS}{xid}/versions/2", f"http://r.example{xid}/versions/1")
+            for uri in (*uris, f"urn:e:{xid.rpartition('/')[2]}"):
+                yield f"{SCHEMAS}/schema?uri={quote(uri, safe='')}"
         elif "/messages/" in xid:
             inside = xid.removeprefix("/messagegroups").replace("/messages/", "/messagedefinitions/")
             for mount in CATALOGS:
                 uri = quote(f"http://r.example{mount}/messagecatalog{inside}/versions/1", safe="")
-                yield "GET", f"{mount}/messagedefinition?uri={uri}"
-    for query in ("after=0", f"source={SCHEMAS}&after=0", "filter=type%20LIKE%20'%25version%25'&after=0&limit=2"):
-        yield "GET", f"/events?{query}"
-
-
-PAGED = (
-    *(f"/{groups}?limit=1&sort=name" for groups in ("schemagroups", "messagegroups", "endpoints")),
-    "/schemagroups?limit=1&inline=*&filter=name=*qx*",
-    f"{CATALOGS[0]}/messagecatalog?limit=1",
-)
-"""Where a page leads to the next one."""
+                yield f"{mount}/messagedefinition?uri={uri}"
+    for query in ("after=0", f"source={SCHEMAS}&after=0", "filter=type%20LIKE%20'%25version%25'&after=0"):
+        yield f"/events?{query}"
+    yield from (f"/{groups}?limit=1&sort=name" for groups in ("schemagroups", "messagegroups", "endpoints"))
+    yield "/schemagroups?limit=1&inline=*&filter=name=*qx*"
+    yield f"{CATALOGS[0]}/messagecatalog?limit=1"
 
 
 def writes(entities: Entities) -> Iterator[tuple[str, str, Any]]:
@@ -299,91 +283,91 @@ def writes(entities: Entities) -> Iterator[tuple[str, str, Any]]:
     yield "DELETE", "/messagegroups", {mark(2): {}, mark(3): {}}
 
 
-@contextmanager
-def logged() -> Iterator[list[str]]:
-    """Yield the list of messages that are logged in the context."""
-    lines: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
-    logging.getLogger().addHandler(handler)
-    try:
-        yield lines
-    finally:
-        logging.getLogger().removeHandler(handler)
+def bindings(xids: list[str]) -> list[Binding]:
+    """Return values of the placeholders of paths for each entity."""
+    steps = [xid.split("/") for xid in xids]
+    return [bind(path[2], path[-1], path[-1], f":.{path[2]}:{path[-1]}", versions="2") for path in steps]
 
 
-def compare_events(*both: tuple[Client, Store], hidden: list[str]) -> None:
-    """Compare what a stream sends at once, and what subscriptions of the identity would have delivered."""
-    texts, delivered = [], []
-    for client, store in both:
-        texts.append(client.run(streamed(client.app, ANN, "after=0")))
-        rights = DeliveryRights(store, AccessControl(store, Settings()))
-        rights.renew()
-        with store.read() as transaction:
-            records = [item for item in transaction.outbox.records(0, 10_000) if rights.allow(OWNER, item)]
-        dialect = of_source("http://r.example/", "http://r.example")
-        assert dialect is not None
-        sent = [event for item in records for event in dialect.events(item)]
-        delivered.append([plain(event) for event in sent if not _is_of_owner(event)])
-    assert delivered[0] == delivered[1]
-    sent_text = texts[0] + json.dumps(delivered[0])
-    assert not [item for item in hidden if item in sent_text and item not in texts[1]]
+async def read_stream(app: Starlette) -> str:
+    """Return what a stream of events sends at once: everything before its first sign of life."""
+    sent: list[str] = []
+    over = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        await over.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        if message.get("body") == b":\n\n":
+            over.set()
+        sent.append(f"{message.get('status', '')}{message.get('body', b'').decode()}")
+
+    header_values = {"accept": "text/event-stream", "host": "r.example", **ANN}
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": "/events", "scheme": "http"}
+    scope |= {"http_version": "1.1", "client": ("127.0.0.1", 1), "query_string": b"after=0"}
+    scope["headers"] = [(name.lower().encode(), value.encode()) for name, value in header_values.items()]
+    await app(scope, receive, send)
+    return "".join(sent)
 
 
-def prove(full: Store, bare: Store, entities: Entities, rules: list[Rule], random: Random) -> None:
+def events_of(client: Client, store: Store) -> tuple[str, list[str]]:
+    """Return what a stream sends at once, and what subscriptions of the identity would have delivered."""
+    rights = DeliveryRights(store, AccessControl(store, Settings()))
+    rights.renew()
+    with store.read() as transaction:
+        records = [record for record in transaction.outbox.records(0, 10_000) if rights.allow(OWNER, record)]
+    dialect = of_source("http://r.example/", "http://r.example")
+    assert dialect is not None
+    events = (event for record in records for event in dialect.events(record))
+    delivered = [json.dumps(event, separators=(",", ":")) for event in events]
+    return client.run(read_stream(client.app)), delivered
+
+
+def prove(caplog: pytest.LogCaptureFixture, full: Store, bare: Store, entities: Entities, rules: list[Rule]) -> None:
     """Check that all requests have the same outcome in both registries, and that none reveals a hidden mark."""
     visible = {xid: body for xid, body in entities.items() if readable(rules, xid)}
     hidden = [xid.rpartition("/")[2] for xid in entities.keys() - visible.keys()]
 
-    with ExitStack() as stack:
-        full_client, other = found(full, stack, entities, rules), found(bare, stack, visible, rules)
-        with logged() as lines:
+    with (
+        serve_entities(full, caplog, entities, rules) as full_client,
+        serve_entities(bare, caplog, visible, rules) as other,
+    ):
+        comparison = Comparison(full_client, other)
+        comparison.allowed += SHORT_URLS
 
-            def compare(method: str, path: str, **sent: Any) -> str:
-                """Returns where the next page is."""
-                answers, texts = [], []
-                for client in (full_client, other):
-                    lines.clear()
-                    answers.append(client.send(method, path, headers=ANN, **sent))
-                    texts.append(f"{answers[-1].headers}{answers[-1].text}{lines}")
-                assert comparable(answers[0]) == comparable(answers[1]), (method, path, sent, rules)
-                leaks = [request for request in hidden if request in texts[0] and request not in texts[1]]
-                assert not leaks, (method, path, sent, rules)
-                following = httpx.URL(answers[0].links.get("next", {}).get("url", ""))
-                return following.raw_path.decode() if following.host else ""
+        def compare_events() -> None:
+            (stream, delivered), (other_stream, other_delivered) = events_of(full_client, full), events_of(other, bare)
+            assert comparison.normalise("".join(delivered)) == comparison.normalise("".join(other_delivered))
+            assert not [marker for marker in hidden if marker in stream and marker not in other_stream]
 
-            document = full_client.send("GET", "/openapi.json", headers=ADMINISTRATOR).json()
-            for method, path in reads(document, entities, random):
-                compare(method, path)
-            for path in PAGED:
-                while path:
-                    path = compare("GET", path)
-            compare_events((full_client, full), (other, bare), hidden=hidden)
-            for key in range(1, 40):
-                answer = full_client.send("GET", f"/~{key:x}", headers=ANN)
-                if answer.is_success:
-                    assert readable(rules, answer.headers.get("xRegistry-xid") or answer.json()["xid"]), key
-            for method, path, body in writes(entities):
-                if "/compat/" not in path:
-                    compare(method, f"/check{path}", json=body)
-                compare(method, path, json=body)
-            for path in ("/?inline=*", "/export"):
-                compare("GET", path)
-            compare_events((full_client, full), (other, bare), hidden=hidden)
-            # A URI that a hidden Version has is taken, and nothing is said of whose it is.
-            for marker in hidden:
-                new_schema = {
-                    "globaluri": f"urn:e:{marker}",
-                    "schema": {"type": "string"},
-                    "format": "JsonSchema/draft-07",
-                }
-                answer = full_client.send(
-                    "POST", "/schemagroups/qx00z/schemas", json={f"new-{marker}": new_schema}, headers=ANN
-                )
-                message = answer.text.replace(marker, "").replace(
-                    "/schemagroups/qx00z", ""
-                )  # which is what was asked for
-                assert not [request for request in hidden if request in message], answer.text
+        document = full_client.send("GET", "/openapi.json", headers=ADMINISTRATOR).json()
+        paths = enumerate_paths(full_client.app, compile_model(builtin("default")))
+        for request in crawl(paths, read_parameters(document), bindings(list(entities)), Random(1), SHARE):
+            comparison.compare("tenant", request)
+        for path in reads(entities, Random(2)):
+            comparison.compare("tenant", Request(method="GET", path=path))
+        compare_events()
+        for key in range(1, 40):
+            answer = full_client.send("GET", f"/~{key:x}", headers=ANN)
+            if answer.is_success:
+                assert readable(rules, answer.headers.get("xRegistry-xid") or answer.json()["xid"]), key
+        comparison.allowed += (NUMBERS,)
+        for method, path, body in writes(entities):
+            if "/compat/" not in path:
+                comparison.compare("tenant", Request(method=method, path=f"/check{path}", body=body))
+            comparison.compare("tenant", Request(method=method, path=path, body=body))
+        for path in ("/?inline=*", "/export"):
+            comparison.compare("tenant", Request(method="GET", path=path))
+        compare_events()
+        assert not comparison.differences, (rules, comparison.differences[:10])
+        # A URI that a hidden Version has is taken, and nothing is said of whose it is.
+        for marker in hidden:
+            schema_of_uri = {"globaluri": f"urn:e:{marker}", "format": "JsonSchema/draft-07", "schema": {}}
+            body = {f"new-{marker}": schema_of_uri}
+            answer = full_client.send("POST", "/schemagroups/qx00z/schemas", json=body, headers=ANN)
+            message = answer.text.replace(marker, "").replace("/schemagroups/qx00z", "")  # which is what was asked for
+            assert not [other_marker for other_marker in hidden if other_marker in message], answer.text
 
 
 @pytest.mark.merge
@@ -395,13 +379,17 @@ def prove(full: Store, bare: Store, entities: Entities, rules: list[Rule], rando
     phases=[Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_hidden_entities_leave_no_trace(sqlite_store: Callable[[], Store], random: Random, data: st.DataObject) -> None:
+def test_hidden_entities_leave_no_trace(
+    sqlite_store: Callable[[], Store], caplog: pytest.LogCaptureFixture, random: Random, data: st.DataObject
+) -> None:
     entities = registry(random)
-    prove(sqlite_store(), sqlite_store(), entities, data.draw(policies(sorted(entities))), random)
+    prove(caplog, sqlite_store(), sqlite_store(), entities, data.draw(policies(sorted(entities))))
 
 
 @pytest.mark.merge
-def test_hidden_entities_leave_no_trace_for_writers(store: Store, sqlite_store: Callable[[], Store]) -> None:
+def test_hidden_entities_leave_no_trace_for_writers(
+    store: Store, sqlite_store: Callable[[], Store], caplog: pytest.LogCaptureFixture
+) -> None:
     """Parts of Groups are hidden on each database, visible entities refer to them, and the caller can write a lot."""
     entities = registry(Random(1))
     actions, written = ["create", "update", "delete"], ["/schemagroups/qx00z", "/messagegroups/qx02z"]
@@ -417,4 +405,4 @@ def test_hidden_entities_leave_no_trace_for_writers(store: Store, sqlite_store: 
     assert min(len(visible), len(hidden)) > 4
     # What is shown refers to what is hidden.
     assert any(xid in json.dumps(entities[other]) for xid in hidden for other in visible)
-    prove(store, sqlite_store(), entities, rules, Random(2))
+    prove(caplog, store, sqlite_store(), entities, rules)

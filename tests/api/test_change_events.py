@@ -273,6 +273,7 @@ def test_every_request_has_its_own_correlation_id(sampled: Client) -> None:
     assert len(ids - {""}) == len({event["xregcorrelationid"] for event in told(sampled, 0)}) - 1 == 20
     idle = sampled.send("DELETE", "/dirs", json={})
     assert (idle.status_code, "xRegistry-xregcorrelationid" in idle.headers) == (204, False)
+    assert "xRegistry-xregcorrelationid" not in sampled.get("/dirs/d1").headers
 
 
 def test_importing_a_whole_registry(store: Store, serve: Serve) -> None:

@@ -162,17 +162,18 @@ class Comparison:
             if "hush" in full.text and "hush" not in bare.text:
                 self.differences.append(f"{name}: a hidden name")
         else:
-            pairs = zip(self._normalise(full), self._normalise(bare), strict=True)
+            pairs = zip(self._parts(full), self._parts(bare), strict=True)
             self.differences += [f"{name}: {_show(*pair)}" for pair in pairs if pair[0] != pair[1]]
 
-    def _normalise(self, answer: httpx.Response) -> tuple[str, str, str]:
+    def _parts(self, answer: httpx.Response) -> tuple[str, str, str]:
         """Return status, headers and body without what may differ."""
         headers = "\n".join(
             f"{name}: {value}" for name, value in sorted(answer.headers.multi_items()) if name not in _IGNORED_HEADERS
         )
-        return str(answer.status_code), self._replace(headers), self._replace(answer.text)
+        return str(answer.status_code), self.normalise(headers), self.normalise(answer.text)
 
-    def _replace(self, text: str) -> str:
+    def normalise(self, text: str) -> str:
+        """Return the text of an answer without what may differ."""
         for difference in self.allowed:
             text = re.sub(difference.pattern, difference.replacement, text)
         return text

@@ -241,6 +241,11 @@ def version(text: str = '{"type": "object"}', **more: Any) -> dict[str, Any]:
     return {"format": FORMAT, "contenttype": "application/schema+json; x=1", "schemabase64": document, **more}
 
 
+def schemas(*names: str, **more: Any) -> dict[str, Any]:
+    """Return schemas of one Version with ``more`` attributes."""
+    return {name: {"versions": {"1": version(**more)}} for name in names}
+
+
 class Following:
     """A replication at work in a thread, until the block ends. ``errors`` are what it met with on the way."""
 

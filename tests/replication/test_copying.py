@@ -11,11 +11,9 @@ from signalbook.replication.link import Scope
 from signalbook.replication.report import CopyOutcome
 from signalbook.xid import Kind
 
-from .servers import FORMAT, Server, copy, version
+from .servers import FORMAT, Server, copy, schemas, version
 
-
-def schemas(*names: str, **more: Any) -> dict[str, Any]:
-    return {name: {"versions": {"1": version(**more)}} for name in names}
+AWAY, ORDER = "/schemagroups/shop/schemas/away", "/schemagroups/shop/schemas/order"
 
 
 def shop(**more: Any) -> dict[str, Any]:
@@ -73,7 +71,7 @@ def test_copy_does_not_get_the_default_rule_of_the_target(trio: list[Server], se
         "1": version('{"type": "object"}'), "2": version('{"type": "string"}', ancestorid="1")}}}}}})  # fmt: skip
     assert copy(source, target).refused == []
     assert target.content() == source.content()
-    target.patch({"schemagroups": {"own": {"schemas": {"s": {"versions": {"1": version()}}}}}})
+    target.patch({"schemagroups": {"own": {"schemas": schemas("s")}}})
     assert target.send("GET", "/schemagroups/own/schemas/s/meta").json()["compatibility"] == "full"
 
 
@@ -144,13 +142,10 @@ def test_a_group_under_another_name(trio: list[Server]) -> None:
 @pytest.mark.parametrize(
     ("xid", "copied"),
     [
-        (
-            "/",
-            ["/endpoints/e", "/messagegroups/m", "/schemagroups/shop/schemas/away", "/schemagroups/shop/schemas/order"],
-        ),
-        ("/schemagroups", ["/schemagroups/shop/schemas/away", "/schemagroups/shop/schemas/order"]),
+        ("/", ["/endpoints/e", "/messagegroups/m", AWAY, ORDER]),
+        ("/schemagroups", [AWAY, ORDER]),
         ("/messagegroups/m", ["/messagegroups/m"]),
-        ("/schemagroups/shop/schemas/away", ["/schemagroups/shop/schemas/away"]),
+        (AWAY, [AWAY]),
     ],
 )
 def test_a_part_of_a_registry(trio: list[Server], xid: str, copied: list[str]) -> None:
@@ -159,7 +154,7 @@ def test_a_part_of_a_registry(trio: list[Server], xid: str, copied: list[str]) -
     source.patch(shop())
     scope = Scope.parse(xid)
     copy(source, two, scope=scope)
-    places = ["/endpoints/e", "/messagegroups/m", "/schemagroups/shop/schemas/away", "/schemagroups/shop/schemas/order"]
+    places = ["/endpoints/e", "/messagegroups/m", AWAY, ORDER]
     assert [place for place in places if two.status(place) != 404] == copied
     for place in places:
         source.send("DELETE", place)
@@ -211,10 +206,8 @@ def test_refused_entities_are_reported(trio: list[Server]) -> None:
 def test_an_authority_that_may_not_come_this_way(trio: list[Server]) -> None:
     """A source that claims another authority can only copy what it is trusted with (D-13)."""
     source, two, _ = trio
-    honest, lies = version(), version(authority="https://bank.example", globaluri="https://bank.example/1")
-    source.patch(
-        {"schemagroups": {"g": {"schemas": {"own": {"versions": {"1": honest}}, "lie": {"versions": {"1": lies}}}}}}
-    )
+    lies = {"authority": "https://bank.example", "globaluri": "https://bank.example/1"}
+    source.patch({"schemagroups": {"g": {"schemas": schemas("own") | schemas("lie", **lies)}}})
     report = copy(source, two, authorities=(source.url,))
     assert [(str(passed.xid), "bank.example" in passed.reason) for passed in report.refused] == [
         ("/schemagroups/g/schemas/lie", True)
@@ -227,7 +220,7 @@ def test_an_authority_that_may_not_come_this_way(trio: list[Server]) -> None:
 def test_authority_of_the_target_is_not_copied_back(trio: list[Server]) -> None:
     """The target already is the authority of the Version (D-8)."""
     source, two, _ = trio
-    source.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version(authority=f"{two.url}/x")}}}}}})
+    source.patch({"schemagroups": {"g": {"schemas": schemas("s", authority=f"{two.url}/x")}}})
     report = copy(source, two)
     assert [str(passed.xid) for passed in report.skipped] == ["/schemagroups/g/schemas/s"]
     assert two.status("/schemagroups/g/schemas/s") == 404

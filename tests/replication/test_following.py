@@ -12,21 +12,17 @@ import pytest
 from tests.serving import kept_port
 
 from signalbook.engine.engine import Engine
-from signalbook.replication.following import Following, Peer
+from signalbook.replication.following import Following, Peer, RecentlySeen
 from signalbook.replication.replicating import Replication
 from signalbook.server import run
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
 from signalbook.storage.store import KeyValueStore
 
-from .servers import HTTP, PATIENCE, Server, ServerProcess, version, wait_until
+from .servers import HTTP, PATIENCE, Server, ServerProcess, schemas, wait_until
 
 Serve = Callable[..., Server]
 ServeProcess = Callable[..., ServerProcess]
-
-
-def schemas(*names: str) -> dict[str, Any]:
-    return {name: {"versions": {"1": version()}} for name in names}
 
 
 def test_a_server_follows_others(serve_process: ServeProcess, trio: list[Server]) -> None:
@@ -208,10 +204,18 @@ def test_invalid_peer_is_rejected(text: str) -> None:
             Peer.parse(text, target=target)
 
 
+def test_number_of_remembered_values_is_bounded() -> None:
+    seen: RecentlySeen[str] = RecentlySeen(limit=2)
+    for letter in "aabc":
+        seen.add(letter)
+    assert [letter in seen for letter in "abc"] == [False, True, True]
+
+
 def test_source_of_an_event_is_recognised() -> None:
     """The source is the root or an API below it; a name with the same prefix is another source (D-20, D-36)."""
-    source = Peer.parse("http://one.example/#/schemagroups/a=b")
+    source = Peer.parse("http://me:secret@one.example/#/schemagroups/a=b")
     assert source.shown == "http://one.example#/schemagroups/a=b"
+    assert source.name == Peer.parse("http://me:other@one.example/#/schemagroups/a=b").name
     assert source.speaks("http://one.example/")
     assert source.speaks("http://one.example/compat/schemaregistry/v0.2")
     assert not source.speaks("http://one.example.evil/")

@@ -16,9 +16,9 @@ from signalbook.replication.opening import LinkError, copying, link, open_source
 from signalbook.replication.report import CopyReport
 from signalbook.replication.writing import Closed
 
-from .servers import HTTP, PATIENCE, Cable, Server, copy, version
+from .servers import HTTP, PATIENCE, Cable, Server, copy, schemas
 
-SCHEMA = {"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version()}}}}}}
+SCHEMA = {"schemagroups": {"g": {"schemas": schemas("s")}}}
 
 
 def test_a_hub_may_refuse_copies(serve: Callable[..., Server], trio: list[Server]) -> None:

@@ -14,7 +14,7 @@ from google.protobuf.struct_pb2 import DESCRIPTOR as STRUCT
 from tests.api.confluent.conftest import BREAKING, MOUNT, ONE, TWO, Api, record
 from tests.api.conftest import Serve
 
-from signalbook.confluent.naming import SUBJECT, list_schema_ids
+from signalbook.confluent.naming import MAX_SUBJECT, SUBJECT, list_schema_ids
 from signalbook.storage.store import Store
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
 
@@ -111,12 +111,17 @@ def test_both_ways(api: Api) -> None:
     assert api.get("/contexts") == [".", ".apart"]
 
 
-@pytest.mark.parametrize("name", ["a/b c", "ünï", "-a", "x" * 300, "a.b-value", ":", "%2F", "🦆"])
+LONG_NAMES = ["x" * MAX_SUBJECT, "🦆" * MAX_SUBJECT]
+ODD_NAMES = ["a/b c", "ünï", "-a", "a.b-value", ":", "%2F", "..", "%2e%2e", "\u202e", "' OR 1=1 --", "*", "a?b#c"]
+
+
+@pytest.mark.parametrize("name", [*LONG_NAMES, *ODD_NAMES])
 def test_subjects_of_any_name(api: Api, name: str) -> None:
-    path = quote(name, safe="")
+    path = quote(name, safe="").replace(".", "%2E")
     assert api.register(path)["id"] == 1
     assert api.get("/subjects") == [name]
     assert api.get(f"/subjects/{path}/versions/1")["subject"] == name
+    assert api.ask("POST", f"/subjects/{path}", {"schema": ONE})["subject"] == name
     assert api.ask("DELETE", f"/subjects/{path}") == [1]
     assert api.get("/subjects?deletedOnly=true") == [name]
     assert api.ask("DELETE", f"/subjects/{path}?permanent=true") == [1]
@@ -436,24 +441,21 @@ def test_references_of_a_json_schema(api: Api, identifier: dict[str, str]) -> No
     assert there["formatvalidated"] is True
 
 
+OBJECT = '{"type": "object"}'
+OBJECT_07 = '{"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}'
+OBJECT_2020 = '{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}'
+PROTO_2 = 'syntax = "proto2"; message M { optional int32 a = 1; }'
+PROTO_2023 = 'edition = "2023"; message M { int32 a = 1; }'
+
+
 @pytest.mark.parametrize(
     ("kind", "first", "second", "format"),
     [
-        (
-            "JSON",
-            '{"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}',
-            '{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "description": "d"}',
-            "JsonSchema",
-        ),
-        (
-            "JSON",
-            '{"type": "object"}',
-            '{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}',
-            "JsonSchema",
-        ),
-        ("PROTOBUF", 'syntax = "proto2"; message A { optional int32 a = 1; }', PROTO.replace("M", "A"), "Protobuf"),
-        ("PROTOBUF", 'edition = "2023"; message M { int32 a = 1; }', PROTO, "Protobuf"),
-        ("PROTOBUF", PROTO, 'edition = "2023"; message M { int32 a = 1; string b = 2; }', "Protobuf"),
+        ("JSON", OBJECT_07, OBJECT_2020, "JsonSchema"),
+        ("JSON", OBJECT, OBJECT_2020, "JsonSchema"),
+        ("PROTOBUF", PROTO_2, PROTO, "Protobuf"),
+        ("PROTOBUF", PROTO_2023, PROTO, "Protobuf"),
+        ("PROTOBUF", PROTO, PROTO_2023.replace("}", "string b = 2; }"), "Protobuf"),
     ],
 )
 @pytest.mark.parametrize("level", ["NONE", "BACKWARD"])
@@ -475,8 +477,8 @@ def test_a_subject_of_several_drafts(api: Api, kind: str, first: str, second: st
 def test_draft_of_the_format_is_kept_without_a_schema_keyword(api: Api) -> None:
     body = {"format": "JsonSchema/draft/2019-09", "schema": {"type": "object"}}
     api.client.send("PUT", "/schemagroups/default/schemas/s/versions/1$details", json=body)
-    later = '{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}'
-    assert api.code("POST", "/subjects/s/versions", {"schemaType": "JSON", "schema": later}) == 42201
+    later = {"schemaType": "JSON", "schema": OBJECT_2020}
+    assert api.code("POST", "/subjects/s/versions", later) == 42201
     there = api.client.send("GET", "/schemagroups/default/schemas/s/versions/1$details").json()
     assert there["format"] == "JsonSchema/draft/2019-09"
 
@@ -570,18 +572,14 @@ def test_rules_and_metadata_of_a_config_are_merged_by_name(api: Api) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "body", "code"),
     [
-        ("GET", "/subjects/none/versions", None, 40401),
         ("GET", "/subjects/none/versions/1", None, 40401),
         ("POST", "/subjects/none", {"schema": ONE}, 40401),
         ("POST", "/subjects/s", {"schema": TWO}, 40403),
-        ("GET", "/schemas/ids/99", None, 40403),
         ("GET", "/schemas/ids/abc", None, 404),
         ("GET", "/schemas/guids/36a6dcae-a9e8-80cf-a3fb-000000000000", None, 40403),
         ("GET", "/schemas/guids/none", None, 40403),
-        ("GET", "/subjects/s/versions/0", None, 42202),
         ("GET", "/subjects/s/versions/x", None, 42202),
         ("GET", "/subjects/s/versions/2147483648", None, 42202),
-        ("GET", "/subjects/s/versions/9", None, 40402),
         ("POST", "/subjects/s/versions", {}, 42201),
         ("POST", "/subjects/s/versions", {"schema": 5}, 42201),
         ("POST", "/subjects/s/versions", {"schema": "{}", "schemaType": "THRIFT"}, 42201),
@@ -589,8 +587,6 @@ def test_rules_and_metadata_of_a_config_are_merged_by_name(api: Api) -> None:
         ("POST", "/subjects/s/versions", {"schema": '{"type": 5}', "schemaType": "JSON"}, 42201),
         ("POST", "/subjects/s/versions", {"schema": ONE, "references": [{"name": "x"}]}, 42201),
         ("POST", "/subjects/s/versions", {"schema": ONE, "metadata": 5}, 422),
-        ("POST", "/subjects/s/versions", [], 422),
-        ("POST", "/subjects/%00/versions", {"schema": ONE}, 42208),
         ("POST", "/subjects/a%0Ab/versions", {"schema": ONE}, 42208),
         ("PUT", "/config/a%C2%85b", {"compatibility": "NONE"}, 42208),
         ("PUT", "/mode/a%0Ab", {"mode": "READONLY"}, 42208),
@@ -746,19 +742,14 @@ def test_pages_of_subjects_and_schemas(api: Api) -> None:
         pages = [api.get(f"/subjects?offset={first}&limit={size}") for first in range(0, 12, size)]
         assert [name for some in pages for name in some] == subjects
         assert all(len(some) <= size for some in pages)
-    everywhere = "subjectPrefix=:*:"
-    listed = api.get(f"/schemas?{everywhere}")
-    versions = [(listed_version["subject"], listed_version["version"]) for listed_version in listed]
-    assert versions == [(name, version) for name in subjects for version in (1, 2)]
-    pages = [api.get(f"/schemas?{everywhere}&offset={first}&limit=3") for first in range(0, 24, 3)]
-    assert [
-        (listed_version["subject"], listed_version["version"]) for some in pages for listed_version in some
-    ] == versions
-    latest = [
-        (listed_version["subject"], listed_version["version"])
-        for listed_version in api.get(f"/schemas?{everywhere}&latestOnly=true")
-    ]
-    assert latest == [(name, 2) for name in subjects]
+
+    def listed(query: str) -> list[tuple[str, int]]:
+        return [(row["subject"], row["version"]) for row in api.get(f"/schemas?subjectPrefix=:*:{query}")]
+
+    versions = [(name, version) for name in subjects for version in (1, 2)]
+    assert listed("") == versions
+    assert [row for first in range(0, 24, 3) for row in listed(f"&offset={first}&limit=3")] == versions
+    assert listed("&latestOnly=true") == [(name, 2) for name in subjects]
     assert sorted(api.get("/subjects?subjectPrefix=a")) == ["a", "a b", "a-b", "a/c"]
     assert api.get("/subjects?subjectPrefix=a%20") == ["a b"]
     assert sorted(api.get("/subjects?subjectPrefix=%3A.one%3A")) == [":.one:x", ":.one:y/z"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,78 +24,48 @@ DELETED = {"requests": [{**ASSOCIATED, "associations": [{"opType": "DELETE", "as
 TAGS = {"tagsToAdd": [{"schemaEntity": {"entityPath": "R.a", "entityType": "sr_field"}, "tags": ["PII"]}]}
 WEAK = {"associations": [{"associationType": "value", "subject": ":.shared:orders"}]}
 
-SET = ("update", SUBJECT)
-WRITES: list[tuple[tuple[str, ...], str, str, Any, str, str]] = [
+SET, FIRST = ("update", SUBJECT), f"{SUBJECT}/versions/1"
+ORDERS = "/subjects/:.shared:orders"
+WRITES: list[tuple[str, str, str, Any, str, str]] = [
     # The route, what is sent, and what the audit says of it: an action and an xid. In this order all of them succeed.
-    (("subjects", "{}", "versions"), "POST", "/subjects/:.shared:orders/versions", {"schema": ONE}, "create", SUBJECT),
-    (
-        ("subjects", "{}", "versions", "{}", "tags"),
-        "POST",
-        "/subjects/:.shared:orders/versions/1/tags",
-        TAGS,
-        "update",
-        f"{SUBJECT}/versions/2",
-    ),
-    (("config", "{}"), "PUT", "/config/:.shared:orders", {"compatibility": "NONE", "alias": "x"}, *SET),
-    (("config", "{}"), "DELETE", "/config/:.shared:orders", None, *SET),
-    (("config", "{}"), "PUT", "/config/:.shared:", {"compatibility": "NONE"}, "update", GROUP),
-    (("mode", "{}"), "PUT", "/mode/:.shared:orders", {"mode": "READONLY"}, *SET),
-    (("mode", "{}"), "DELETE", "/mode/:.shared:?recursive=true", None, *SET),
-    (("mode", "{}"), "PUT", "/mode/:.shared:a%20b", {"mode": "READONLY"}, "update", f"{GROUP}/schemas/a-b~"),
-    (("config",), "PUT", "/config", {"compatibility": "NONE"}, "update", "/"),
-    (("config",), "DELETE", "/config", None, "update", "/"),
-    (("mode",), "PUT", "/mode", {"mode": "READWRITE"}, "update", "/"),
-    (("mode",), "DELETE", "/mode", None, "update", "/"),
-    (("associations",), "POST", "/associations", {**ASSOCIATED, **WEAK}, *SET),
-    (
-        ("associations", "resources", "{}"),
-        "PUT",
-        "/associations/resources/r",
-        {**ASSOCIATED, **WEAK},
-        "update",
-        SUBJECT,
-    ),
-    (("associations:batchMutate",), "POST", "/associations:batchMutate", DELETED, *SET),
-    (("associations",), "POST", "/associations", {**ASSOCIATED, **WEAK}, *SET),
-    (("associations", "resources", "{}"), "DELETE", "/associations/resources/r", None, *SET),
-    (
-        ("subjects", "{}", "versions", "{}"),
-        "DELETE",
-        "/subjects/:.shared:orders/versions/1",
-        None,
-        "delete",
-        f"{SUBJECT}/versions/1",
-    ),
-    (
-        ("subjects", "{}", "versions", "{}"),
-        "DELETE",
-        "/subjects/:.shared:orders/versions/1?permanent=true",
-        None,
-        "delete",
-        f"{SUBJECT}/versions/1",
-    ),
-    (("subjects", "{}"), "DELETE", "/subjects/:.shared:orders", None, "delete", SUBJECT),
-    (
-        ("subjects", "{}"),
-        "DELETE",
-        "/subjects/:.shared:orders?permanent=true",
-        None,
-        "delete",
-        f"{SUBJECT}/versions/2",
-    ),
-    (("contexts", "{}"), "DELETE", "/contexts/.shared", None, "delete", GROUP),
+    ("subjects/{}/versions", "POST", f"{ORDERS}/versions", {"schema": ONE}, "create", SUBJECT),
+    ("subjects/{}/versions/{}/tags", "POST", f"{ORDERS}/versions/1/tags", TAGS, "update", f"{SUBJECT}/versions/2"),
+    ("config/{}", "PUT", "/config/:.shared:orders", {"compatibility": "NONE", "alias": "x"}, *SET),
+    ("config/{}", "DELETE", "/config/:.shared:orders", None, *SET),
+    ("config/{}", "PUT", "/config/:.shared:", {"compatibility": "NONE"}, "update", GROUP),
+    ("mode/{}", "PUT", "/mode/:.shared:orders", {"mode": "READONLY"}, *SET),
+    ("mode/{}", "DELETE", "/mode/:.shared:?recursive=true", None, *SET),
+    ("mode/{}", "PUT", "/mode/:.shared:a%20b", {"mode": "READONLY"}, "update", f"{GROUP}/schemas/a-b~"),
+    ("config", "PUT", "/config", {"compatibility": "NONE"}, "update", "/"),
+    ("config", "DELETE", "/config", None, "update", "/"),
+    ("mode", "PUT", "/mode", {"mode": "READWRITE"}, "update", "/"),
+    ("mode", "DELETE", "/mode", None, "update", "/"),
+    ("associations", "POST", "/associations", {**ASSOCIATED, **WEAK}, *SET),
+    ("associations/resources/{}", "PUT", "/associations/resources/r", {**ASSOCIATED, **WEAK}, *SET),
+    ("associations:batchMutate", "POST", "/associations:batchMutate", DELETED, *SET),
+    ("associations", "POST", "/associations", {**ASSOCIATED, **WEAK}, *SET),
+    ("associations/resources/{}", "DELETE", "/associations/resources/r", None, *SET),
+    ("subjects/{}/versions/{}", "DELETE", f"{ORDERS}/versions/1", None, "delete", FIRST),
+    ("subjects/{}/versions/{}", "DELETE", f"{ORDERS}/versions/1?permanent=true", None, "delete", FIRST),
+    ("subjects/{}", "DELETE", ORDERS, None, "delete", SUBJECT),
+    ("subjects/{}", "DELETE", f"{ORDERS}?permanent=true", None, "delete", f"{SUBJECT}/versions/2"),
+    ("contexts/{}", "DELETE", "/contexts/.shared", None, "delete", GROUP),
 ]
 
 
-def is_write(operation: Operation) -> bool:
-    return isinstance(operation, Write)
+@pytest.fixture
+def client(store: Store, serve: Serve) -> Client:
+    """A registry whose callers are named by a trusted proxy."""
+    return serve(store, model="default", **PROXIED)
 
 
-def test_every_write_is_refused_to_readers_and_audited(store: Store, serve: Serve) -> None:
+def test_every_write_is_refused_to_readers_and_audited(client: Client, store: Store) -> None:
     """Every route that writes must have an example, so that new routes are tested too."""
-    routes = {(path, method) for path, methods in ROUTES.items() for method in methods if is_write(methods[method])}
+    operations: list[tuple[str, str, Operation]] = [
+        ("/".join(path), method, operation) for path, methods in ROUTES.items() for method, operation in methods.items()
+    ]
+    routes = {(path, method) for path, method, operation in operations if isinstance(operation, Write)}
     assert routes == {(path, method) for path, method, *_ in WRITES}
-    client = serve(store, model="default", **PROXIED)
     put_policy(store, {"who": ["subject:ann"], "role": "reader"})
     assert client.put(GROUP, {}, headers=ADMINISTRATOR).is_success
     for _, method, path, body, action, xid in WRITES:
@@ -127,8 +98,7 @@ def listed(entry: dict[str, Any], xid: str) -> bool:
     return any(entity_xid == xid or (xid.endswith("~") and entity_xid.startswith(xid)) for entity_xid in entry["xids"])
 
 
-def test_audit_records_changed_settings(store: Store, serve: Serve) -> None:
-    client = serve(store, model="default", **PROXIED)
+def test_audit_records_changed_settings(client: Client, store: Store) -> None:
     put_policy(store)
     for method, body, about in (
         ("PUT", {"compatibility": "NONE"}, "config set"),
@@ -148,15 +118,15 @@ def test_only_one_module_writes_outside_the_registry() -> None:
 
 
 NAMES = ("{}", "{}.pii", "a {}.pii")
-DENIED = ["read", "list", "create", "update", "delete"]
+EVERYTHING = ("read", "list", "create", "update", "delete")
 
 
-def deny(store: Store, *patterns: str) -> None:
+def deny(store: Store, *patterns: str, actions: Sequence[str] = EVERYTHING) -> None:
     """Ann may write everything in the group but what these patterns name."""
     put_policy(
         store,
         {"who": ["subject:ann"], "role": "owner", "on": [GROUP]},
-        {"who": ["subject:ann"], "deny": DENIED, "on": [f"{GROUP}/schemas/{pattern}" for pattern in patterns]},
+        {"who": ["subject:ann"], "deny": list(actions), "on": [f"{GROUP}/schemas/{pattern}" for pattern in patterns]},
     )
 
 
@@ -211,9 +181,8 @@ def requests_about(subject: str, resource: str) -> list[tuple[str, str, Any]]:
 
 
 @pytest.mark.parametrize("form", NAMES)
-def test_hidden_subject_is_answered_like_a_missing_one(store: Store, serve: Serve, form: str) -> None:
+def test_hidden_subject_is_answered_like_a_missing_one(client: Client, store: Store, form: str) -> None:
     """Whatever the id of its schema is: rules are about its name."""
-    client = serve(store, model="default", **PROXIED)
     there, absent = (f":.shared:{form.format(entry)}" for entry in ("there", "other"))
     requests: list[tuple[str, str, Any]] = [
         ("POST", f"/subjects/{quote(there)}/versions", {"schema": ONE}),
@@ -246,8 +215,7 @@ def test_hidden_subject_is_answered_like_a_missing_one(store: Store, serve: Serv
     ]
 
 
-def test_alias_of_a_hidden_subject_is_not_resolved(store: Store, serve: Serve) -> None:
-    client = serve(store, model="default", **PROXIED)
+def test_alias_of_a_hidden_subject_is_not_resolved(client: Client, store: Store) -> None:
     assert send(client, "POST", "/subjects/:.shared:there.pii/versions", {"schema": ONE})[0] == 200
     for name in ("there", "other"):
         assert send(client, "PUT", f"/config/:.shared:to-{name}", {"alias": f"{name}.pii"})[0] == 200
@@ -261,9 +229,8 @@ def test_alias_of_a_hidden_subject_is_not_resolved(store: Store, serve: Serve) -
         assert ".pii" not in answers[0][1]
 
 
-def test_the_other_id_of_a_hidden_subject_captures_nothing(store: Store, serve: Serve) -> None:
+def test_the_other_id_of_a_hidden_subject_captures_nothing(client: Client, store: Store) -> None:
     """A schema by the id that the subject would have beside one in another case, by another API."""
-    client = serve(store, model="default", **PROXIED)
     client.put(GROUP, {}, headers=ADMINISTRATOR)
     deny(store, "payroll")
     other = f"{GROUP}/schemas/payroll~{hashlib.sha256(b'payroll').hexdigest()[:32]}"
@@ -280,16 +247,11 @@ def test_the_other_id_of_a_hidden_subject_captures_nothing(store: Store, serve: 
     assert send(client, "GET", "/subjects/:.shared:payroll/versions/latest", **ANN)[0] == 404
 
 
-def test_the_id_of_a_schema_is_no_second_name_of_its_subject(store: Store, serve: Serve) -> None:
-    client = serve(store, model="default", **PROXIED)
+def test_the_id_of_a_schema_is_no_second_name_of_its_subject(client: Client, store: Store) -> None:
     subject = "/subjects/:.shared:a%20b.pii"
     for schema in (ONE, TWO):
         assert send(client, "POST", f"{subject}/versions", {"schema": schema})[0] == 200
-    put_policy(
-        store,
-        {"who": ["subject:ann"], "role": "owner", "on": [GROUP]},
-        {"who": ["subject:ann"], "deny": ["create", "update", "delete"], "on": [f"{GROUP}/schemas/*.pii"]},
-    )
+    deny(store, "*.pii", actions=["create", "update", "delete"])
     (schema_id,) = client.get(f"{GROUP}/schemas", headers=ADMINISTRATOR).json()
     by_id = f"/subjects/:.shared:{schema_id}"
     for method, path, body, status in (
@@ -309,14 +271,9 @@ def test_the_id_of_a_schema_is_no_second_name_of_its_subject(store: Store, serve
     assert send(client, "GET", f"{subject}/versions?deleted=true") == (200, "[1,2]")
 
 
-def test_a_new_default_version_takes_no_subject_from_its_schema(store: Store, serve: Serve) -> None:
-    client = serve(store, model="default", **PROXIED)
+def test_a_new_default_version_takes_no_subject_from_its_schema(client: Client, store: Store) -> None:
     assert send(client, "POST", "/subjects/:.shared:a%20b.pii/versions", {"schema": ONE})[0] == 200
-    put_policy(
-        store,
-        {"who": ["subject:ann"], "role": "owner", "on": [GROUP]},
-        {"who": ["subject:ann"], "deny": ["create", "update", "delete"], "on": [f"{GROUP}/schemas/*.pii"]},
-    )
+    deny(store, "*.pii", actions=["create", "update", "delete"])
     (schema_id,) = client.get(f"{GROUP}/schemas", headers=ADMINISTRATOR).json()
     version = f"{GROUP}/schemas/{schema_id}/versions/7$details"
     stored = client.get(f"{GROUP}/schemas/{schema_id}$details", headers=ADMINISTRATOR).json()
@@ -330,8 +287,7 @@ def test_a_new_default_version_takes_no_subject_from_its_schema(store: Store, se
         assert client.send("PATCH", meta, json=back, headers=headers).status_code == status
 
 
-def test_hidden_subjects_are_not_deleted_by_the_ids_of_their_schemas(store: Store, serve: Serve) -> None:
-    client = serve(store, model="default", **PROXIED)
+def test_hidden_subjects_are_not_deleted_by_the_ids_of_their_schemas(client: Client, store: Store) -> None:
     for name in ("a%20b.pii", "a%20b", "orders"):
         for schema in (ONE, TWO):
             assert send(client, "POST", f"/subjects/:.shared:{name}/versions", {"schema": schema})[0] == 200
@@ -357,8 +313,7 @@ def test_hidden_subjects_are_not_deleted_by_the_ids_of_their_schemas(store: Stor
     assert client.send("DELETE", path, headers=ADMINISTRATOR).status_code == 204
 
 
-def test_new_version_does_not_remove_hidden_versions(store: Store, serve: Serve) -> None:
-    client = serve(store, model="default", **PROXIED)
+def test_new_version_does_not_remove_hidden_versions(client: Client, store: Store) -> None:
     model = client.get("/modelsource", headers=ADMINISTRATOR).json()
     model["groups"]["schemagroups"]["resources"]["schemas"]["maxversions"] = 1
     assert client.put("/modelsource", model, headers=ADMINISTRATOR).is_success
@@ -370,8 +325,7 @@ def test_new_version_does_not_remove_hidden_versions(store: Store, serve: Serve)
     assert (answer.status_code, "you may not update" in answer.text) == (403, True), answer.text
 
 
-def test_context_settings_require_rights_on_the_whole_context(store: Store, serve: Serve) -> None:
-    client = serve(store, model="default", **PROXIED)
+def test_context_settings_require_rights_on_the_whole_context(client: Client, store: Store) -> None:
     client.put(GROUP, {}, headers=ADMINISTRATOR)
     deny(store, "payroll")
     for path, body in (("/mode/:.shared:", {"mode": "READONLY"}), ("/config/:.shared:", {"compatibility": "NONE"})):
@@ -380,8 +334,7 @@ def test_context_settings_require_rights_on_the_whole_context(store: Store, serv
     assert send(client, "PUT", "/mode/:.shared:orders", {"mode": "READONLY"}, **ANN)[0] == 200
 
 
-def test_groups_with_colons_do_not_touch_one_another(store: Store, serve: Serve) -> None:
-    client = serve(store, model="default", **PROXIED)
+def test_groups_with_colons_do_not_touch_one_another(client: Client, store: Store) -> None:
     put_policy(
         store,
         {"who": ["subject:ann"], "role": "owner", "on": ["/schemagroups/team"]},
@@ -399,8 +352,7 @@ def test_groups_with_colons_do_not_touch_one_another(store: Store, serve: Serve)
     assert client.get("/schemagroups/team:eu/schemas/orders/versions/2", headers=eva).status_code == 200
 
 
-def test_soft_deletion_works_in_a_group_with_capitals(store: Store, serve: Serve) -> None:
-    client = serve(store, model="default", **PROXIED)
+def test_soft_deletion_works_in_a_group_with_capitals(client: Client) -> None:
     assert send(client, "POST", "/subjects/:.Shop:s/versions", {"schema": ONE})[0] == 200
     assert send(client, "DELETE", "/subjects/:.Shop:s") == (200, "[1]")
     assert send(client, "GET", "/subjects?deleted=true") == (200, '[":.Shop:s"]')

@@ -14,7 +14,7 @@ from httpx import ASGITransport, AsyncClient
 from signalbook.engine.engine import Batch, Engine
 from signalbook.server import build
 from signalbook.settings import Settings
-from signalbook.storage.store import Store, open_store
+from signalbook.storage.store import open_store
 
 PATHS = ("/events", "/health/live", "/health/ready", "/.well-known/xregistry")
 
@@ -38,14 +38,6 @@ def test_other_methods_are_rejected_and_a_trailing_slash_is_ignored(client: Any,
     assert client.get(f"{path}/").content == client.get(path).content
     answer = client.send("HEAD", path)
     assert (answer.status_code, answer.content) == (200, b"")
-
-
-def test_failing_store_has_an_error_response(client: Any, store: Store) -> None:
-    """The response has the form of all error responses (R278, R137)."""
-    store.close()
-    answer = client.get("/events")
-    assert (answer.status_code, answer.json()["type"].rsplit("#", 1)[1]) == (500, "server_error")
-    assert "rel=xregistry-root" in answer.headers["Link"]
 
 
 def test_stopping_server_answers_503(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

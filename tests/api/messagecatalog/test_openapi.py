@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import jsonschema_rs
 import pytest
-import yaml
 from tests.api.conftest import Client
+from tests.api.openapi.described import Described, read_openapi
 from tests.others import OTHERS, OURS, skip_without
 
 MOUNT = "/compat/messagecatalog/v0.1"
@@ -56,54 +54,19 @@ EXCHANGES: dict[tuple[str, str, str], Callable[[Client], httpx.Response]] = {
 }
 
 
-@dataclass(frozen=True)
-class Described:
-    """An OpenAPI document: its operations by method and path, and the targets of its references."""
-
-    operations: dict[tuple[str, str], Any]
-    schemas: dict[str, Any]
-    """The document that references lead into."""
-
-    def resolved(self, value: Any) -> Any:
-        """``value`` with every reference in place, whatever document it names."""
-        if isinstance(value, list):
-            return [self.resolved(item) for item in value]
-        if not isinstance(value, dict):
-            return value
-        if "$ref" not in value:
-            return {name: self.resolved(item) for name, item in value.items()}
-        target = self.schemas
-        for step in value["$ref"].partition("#/")[2].split("/"):
-            target = target[step]
-        return self.resolved(target)
-
-    def schemas_of(self, response: Any) -> list[Any]:
-        """The schemas of a response; where the draft refers to a schema in place of a response, that one."""
-        if "content" in (whole := self.resolved(response)):
-            return [content["schema"] for content in whole["content"].values()]
-        return [whole] if "$ref" in response else []
-
-
 @pytest.fixture(scope="module", params=["ours", "the draft's"])
 def described(request: pytest.FixtureRequest) -> Described:
     """Our own OpenAPI document, and the draft's, where it is."""
-    file, schemas = OURS / "openapi" / "messagecatalog.yaml", None
-    if request.param != "ours":
-        file = OTHERS / "drafts" / "messagecatalog.openapi.yaml"
-        skip_without(file, "the statuses and response schemas of Message Catalog 0.1", "the same test, [ours]")
-        schemas = json.loads((OTHERS / "drafts" / "messagecatalog-data.json").read_text(encoding="utf-8"))
-    document = yaml.safe_load(file.read_text(encoding="utf-8"))
-    methods = ("get", "put", "post", "delete", "patch", "head", "options")
-    operations = {(m, path): item[m] for path, item in document["paths"].items() for m in methods if m in item}
-    return Described(operations=operations, schemas=schemas or document)
+    if request.param == "ours":
+        return read_openapi(OURS / "openapi" / "messagecatalog.yaml")
+    file = OTHERS / "drafts" / "messagecatalog.openapi.yaml"
+    skip_without(file, "the statuses and response schemas of Message Catalog 0.1", "the same test, [ours]")
+    return read_openapi(file, OTHERS / "drafts" / "messagecatalog-data.json")
 
 
 def test_every_operation_and_status_has_an_exchange(described: Described) -> None:
     """C-28 to C-36."""
-    documented = {
-        (*key, status) for key, operation in described.operations.items() for status in operation["responses"]
-    }
-    assert documented == EXCHANGES.keys()
+    assert described.statuses == EXCHANGES.keys()
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=" ".join)

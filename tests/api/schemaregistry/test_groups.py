@@ -12,14 +12,6 @@ from signalbook.settings import SettingError
 from signalbook.storage.store import Store
 
 
-def test_empty_registry(schemas: Schemas) -> None:
-    """A-33, A-34, A-36, A-37, A-38"""
-    answer = schemas.get("/schemagroups")
-    assert (answer.status_code, answer.json()) == (200, [])
-    for method, path in (("GET", "g"), ("DELETE", "g"), ("GET", "g/schemas"), ("DELETE", "g/schemas")):
-        assert schemas.send(method, f"/schemagroups/{path}").status_code == 404
-
-
 def test_a_group_is_created(schemas: Schemas) -> None:
     """The times are set by the server, regardless of what a client sends (A-2, A-3, A-5, A-6, A-35, A-44)."""
     sent = {"id": "my.g", "format": "avro", "description": "d"}

@@ -180,14 +180,6 @@ def test_author_of_a_change_requires_the_right_to_audit(store: Store, serve: Ser
     assert "Who changed it" not in show(client, f"{SCHEMA}/versions", headers=ann).words("main")
 
 
-def test_unreadable_schema_cannot_be_compared(store: Store, serve: Serve) -> None:
-    client = serve(store, model="default", **PROXIED)
-    client.put("/schemagroups/secret/schemas/s$details", {"format": "Own/1", "schema": "x"}, headers=ADMINISTRATOR)
-    put_policy(store, {"who": ["subject:ann"], "role": "reader", "on": ["/messagegroups/*"]})
-    page = compared(client, "1", "1", of="/schemagroups/secret/schemas/s", headers={"X-User": "ann"})
-    assert page.status == 404
-
-
 def test_differences_are_found_by_name() -> None:
     old, new = {"a": 1, "b": {"c": [1], "d": None}}, {"a": 1, "b": {"c": [2]}, "e": {}}
     assert list(find_differences(old, new)) == [("b.c", [1], [2]), ("b.d", None, None), ("e", None, {})]

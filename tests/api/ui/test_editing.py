@@ -216,7 +216,6 @@ def test_error_is_shown_at_its_field_and_input_is_kept(explorer: Client) -> None
     (wrong,) = [tag for tag in page.all("input") if tag.get("aria-invalid")]
     assert wrong.get("name") == "documentation"
     assert f"#{wrong.get('id')}" in page.links().values()
-    assert "twice" in refused(explorer, GROUP, opened(explorer, GROUP) | {"labels": "a=1\na=2"}, 400).words("main")
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -226,6 +225,9 @@ def test_hostile_content_is_echoed_as_text(explorer: Client, text: str) -> None:
     assert fields(page)["description"] == escape_hidden(text)
     assert post(explorer, GROUP, opened(explorer, GROUP) | {"description": fields(page)["description"]}).is_redirect
     assert explorer.get(GROUP).json()["description"] == text
+    path = "/schemagroups/shop/schemas"
+    new = {name: value if name in ("token", "made-from") else text for name, value in opened(explorer, path).items()}
+    assert fields(refused(explorer, path, new, 400))["id"] == escape_hidden(text)
 
 
 def test_hidden_characters_survive_a_form() -> None:
@@ -242,16 +244,11 @@ def test_a_document_becomes_a_new_version(explorer: Client) -> None:
     form |= {"document": '{"type": "object", "title": "The best"}', "versionid": "best"}
     checked = refused(explorer, path, form, 200, "check")
     assert f"created {SCHEMA}/versions/best" in checked.words("main")
+    assert checked.links()["try the change there"] == f"/ui/-/impact{SCHEMA}#try-a-change"
     answer = post(explorer, path, fields(checked))
     assert answer.headers["location"] == f"http://r.example/ui{SCHEMA}/versions/best"
     assert explorer.get(f"{SCHEMA}/versions/best").json()["title"] == "The best"
     assert explorer.get(f"{SCHEMA}/versions/best$details").json()["format"] == "JsonSchema/draft-07"
-
-
-def test_check_of_a_document_links_to_the_impact_page(explorer: Client) -> None:
-    form = opened(explorer, f"{SCHEMA}/versions") | {"document": '{"type": "string"}'}
-    page = refused(explorer, f"{SCHEMA}/versions", form, 200, "check")
-    assert page.links()["try the change there"] == f"/ui/-/impact{SCHEMA}#try-a-change"
 
 
 def test_an_incompatible_document_is_explained(explorer: Client) -> None:
@@ -344,7 +341,6 @@ def test_a_message_is_made_with_its_first_version(explorer: Client) -> None:
         ({"versionid": "?"}, "versionid", ""),
         ({"document": ""}, "document", "it is empty"),
         ({"document": "no schema"}, "document", ""),
-        ({"documentation": "no url"}, "documentation", ""),
         ({"labels": "a=1\na=2"}, "labels", "twice"),
         ({"attributes": "[]"}, "attributes", "a JSON object"),
         ({"attributes": '{"icon": 1}'}, "attributes", ""),
@@ -382,13 +378,6 @@ def test_creating_requires_the_right_for_the_id(store: Store, serve: Serve) -> N
     assert 'aria-invalid="true"' in answers[0].text
     assert post(client, "/messagegroups", form | {"id": "team-b"}, headers=bob).status_code == 303
     assert show(client, "/-/edit/messagegroups/none/messages", headers=ADMINISTRATOR).status == 404
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_content_of_something_new_is_echoed_as_text(explorer: Client, text: str) -> None:
-    path = "/schemagroups/shop/schemas"
-    form = {name: value if name in ("token", "made-from") else text for name, value in opened(explorer, path).items()}
-    assert fields(refused(explorer, path, form, 400))["id"] == escape_hidden(text)
 
 
 def test_uneditable_paths_have_no_form(explorer: Client) -> None:

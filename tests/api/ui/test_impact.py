@@ -116,7 +116,8 @@ def test_hostile_content_is_text(client: Client, text: str) -> None:
         page = attempt(client, document, format=text[:150])
         assert page.status == 200
         harmless(page)
-    harmless(show(client, f"/-/impact{LINE}"))
+    for page_kind in ("impact", "relations"):
+        harmless(show(client, f"/-/{page_kind}{LINE}"))
 
 
 def test_many_are_bounded(client: Client) -> None:
@@ -128,19 +129,22 @@ def test_many_are_bounded(client: Client) -> None:
         assert len(page.text.encode()) < 200_000
 
 
-def test_page_hides_unreadable_dependents(store: Store, serve: Serve) -> None:
+def test_pages_hide_unreadable_dependents(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     message = {"dataschemaformat": "JsonSchema/draft-07", "dataschemaxid": "/schemagroups/g/schemas/s"}
     body = {
         "schemagroups": {"g": {"schemas": {"s": {"format": "JsonSchema/draft-07", "schema": {}}}}},
-        "messagegroups": {"secret": {"messages": {"hidden": message}}},
+        "messagegroups": {"open": {"messages": {"m": message}}, "secret": {"messages": {"hidden": message}}},
     }
     assert client.send("PATCH", "/", json=body, headers=ADMINISTRATOR).is_success
-    put_policy(store, {"who": ["subject:ann"], "role": "reader", "on": ["/schemagroups/*"]})
+    put_policy(store, {"who": ["subject:ann"], "role": "reader", "on": ["/schemagroups/*", "/messagegroups/open"]})
     ann = {"X-User": "ann"}
     path = "/-/impact/schemagroups/g/schemas/s"
     form = {"document": "7", "token": form_token(client, path, headers=ann)}
-    for page in (show(client, path, headers=ann), show(client, path, "POST", data=form, headers=ann)):
+    relations = show(client, "/-/relations/schemagroups/g/schemas/s", headers=ann)
+    for page in (relations, show(client, path, headers=ann), show(client, path, "POST", data=form, headers=ann)):
         assert page.status == 200
+        assert "/messagegroups/open/messages/m" in page.words("main")
         assert "hidden" not in page.text.replace('type="hidden"', "").replace(" hidden>", "")
-    assert show(client, "/-/impact/messagegroups/secret/messages/hidden", headers=ann).status == 404
+    for page_kind in ("impact/", "relations/", "compare?of=/"):
+        assert show(client, f"/-/{page_kind}messagegroups/secret/messages/hidden", headers=ann).status == 404

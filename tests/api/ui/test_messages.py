@@ -222,20 +222,22 @@ def test_a_page_of_another_site_cannot_use_the_form(explorer: Client) -> None:
     "schema",
     [
         {"properties": {f"p{number}": {"type": "string", "description": "d" * 90} for number in range(5_000)}},
-        {"properties": {f"p{number}": {"enum": ["<&>\"'" * 100] * 20} for number in range(600)}},
+        {"properties": {f"p{number}": {"enum": ["<&>\"'" * 100] * 20} for number in range(150)}},
         {"properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}, "c": {"items": {"$ref": "#"}}}},
         {"description": "x" * 500_000, "properties": {"p" * 50_000: {"const": "y" * 200_000}}},
+        {"properties": {f"p{number}": {"minimum": number} for number in range(300)}, "$comment": "<" * 15_000},
     ],
-    ids=["wide", "escapes", "itself", "long"],
+    ids=["wide", "escapes", "itself", "long", "document"],
 )
-def test_the_page_of_a_large_schema_stays_small(explorer: Client, schema: dict[str, Any]) -> None:
+def test_the_pages_of_a_large_schema_stay_small(explorer: Client, schema: dict[str, Any]) -> None:
     put(explorer, "/schemagroups/shop/schemas/large$details", {"format": "JsonSchema/draft-07", "schema": schema})
     body = definition(dataschemauri="/schemagroups/shop/schemas/large")
     del body["dataschema"]
     put(explorer, MESSAGE, body)
-    for path in (MESSAGE, f"/-/try{MESSAGE}"):
+    for path in ("/schemagroups/shop/schemas/large", MESSAGE, f"/-/try{MESSAGE}"):
         page = show(explorer, path)
         assert page.status == 200
+        assert ("tree" in {tag.get("class") for tag in page.all("div")}) is not path.startswith("/-/")
         assert len(page.text.encode()) < 200_000, path
 
 
@@ -248,3 +250,4 @@ def test_schemas_that_are_too_large_are_not_read_for_a_page(explorer: Client) ->
     words = page.words("main")
     assert "more than 2097152 bytes together: here they are not read." in words, words[200:1400]
     assert show(explorer, "/-/try/messagegroups/shop/messages/placed").status == 200
+    assert "here they are not read" in show(explorer, "/schemagroups/shop/schemas/order").words("main")

@@ -104,10 +104,14 @@ def hostile_registry(text: str) -> dict[str, Any]:
     message["envelopemetadata"] = {"type": {"value": text, "description": text}}
     message |= {"dataschema": {"title": text}, "dataschemaformat": "JsonSchema/draft-07"}
     schema = {**resource, "meta": meta, "format": text, "contenttype": "text/html", "schema": text}
+    member = {"description": text, "const": text, "title": text}
+    references = {name: {"$ref": f"/schemagroups/g/schemas/{name}"} for name in ("s", text)}
+    members = {**references, f"{text} as a name": member}
+    tree = {"name": text, "format": "JsonSchema/draft-07", "schema": {"properties": members}}
     return {
         **texts,
         "messagegroups": {"g": {**group, "messages": {"m": message}}},
-        "schemagroups": {"g": {**group, "schemas": {"s": schema}}},
+        "schemagroups": {"g": {**group, "schemas": {"s": schema, "tree": tree}}},
         "endpoints": {"g": {**group, "protocoloptions": {"options": {"note": text}}}},
     }
 
@@ -121,7 +125,8 @@ def test_hostile_content_is_text(store: Store, serve: Serve) -> None:
             *("", "/messagegroups", "/messagegroups/g", "/messagegroups/g/messages", "/messagegroups/g/messages/m"),
             *("/messagegroups/g/messages/m/meta", "/messagegroups/g/messages/m/versions/1", "/schemagroups/g"),
             *("/schemagroups/g/schemas/s", "/schemagroups/g/schemas/s/versions/1", "/endpoints/g"),
-            *("/-/try/messagegroups/g/messages/m", "/-/search?q=label"),
+            *("/schemagroups/g/schemas/tree", "/-/relations/schemagroups/g/schemas/tree"),
+            *("/-/relations/schemagroups/g", "/-/try/messagegroups/g/messages/m", "/-/search?q=label"),
             *("/-/edit/messagegroups/g", "/-/edit/messagegroups/g/messages/m/versions"),
             *("/-/edit/schemagroups/g/schemas/s/meta", "/-/edit/schemagroups/g/schemas/s/versions"),
         ):

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from signalbook.storage.store import Store
-
-from ..conftest import ADMINISTRATOR, PROXIED, Client, Serve, put_policy
+from ..conftest import Client
 from .conftest import Document, show
-from .test_pages import HOSTILE, harmless
+from .test_pages import harmless
 
 SVG = "{http://www.w3.org/2000/svg}"
 ORDER = "/schemagroups/shop/schemas/order"
@@ -101,34 +97,3 @@ def test_bad_questions_are_refused(explorer: Client, path: str, status: int) -> 
     page = show(explorer, f"/-/relations{path}")
     assert page.status == status
     harmless(page)
-
-
-@pytest.mark.parametrize("text", [*HOSTILE, "n" * 65_536])
-def test_hostile_content_is_text(explorer: Client, text: str) -> None:
-    schema: dict[str, Any] = {"properties": {"a": {"$ref": f"/schemagroups/shop/schemas/{text}"}}}
-    entity = {"format": "JsonSchema/draft-07", "name": text, "description": text, "schema": schema}
-    explorer.put("/schemagroups/shop/schemas/evil$details", {**entity, "labels": {"l": text[:63]}})
-    text_of_import = text.replace("\\", "").replace('"', "").replace("\n", "")
-    proto = f'syntax = "proto3"; import "{text_of_import}.proto"; message M {{ string a = 1; }}'
-    explorer.put("/schemagroups/shop/schemas/evil.proto$details", {"format": "Protobuf/3", "schema": proto})
-    explorer.send("PATCH", ORDER + "$details", json={"name": text, "description": text})
-    for path in ("/schemagroups/shop", "/schemagroups/shop/schemas/evil", ORDER):
-        page = show(explorer, f"/-/relations{path}")
-        assert page.status in (200, 404)
-        harmless(page)
-
-
-def test_page_hides_unreadable_relations(store: Store, serve: Serve) -> None:
-    client = serve(store, model="default", **PROXIED)
-    message = {"dataschemaformat": "JsonSchema/draft-07", "dataschemaxid": "/schemagroups/g/schemas/s"}
-    body = {
-        "schemagroups": {"g": {"schemas": {"s": {"format": "JsonSchema/draft-07", "schema": {}}}}},
-        "messagegroups": {"open": {"messages": {"m": message}}, "secret": {"messages": {"hidden": message}}},
-    }
-    assert client.send("PATCH", "/", json=body, headers=ADMINISTRATOR).is_success
-    put_policy(store, {"who": ["subject:ann"], "role": "reader", "on": ["/schemagroups/*", "/messagegroups/open"]})
-    page = show(client, "/-/relations/schemagroups/g/schemas/s", headers={"X-User": "ann"})
-    assert "/messagegroups/open/messages/m" in table(page)
-    assert "hidden" not in page.text
-    hidden = show(client, "/-/relations/messagegroups/secret/messages/hidden", headers={"X-User": "ann"})
-    assert hidden.status == 404

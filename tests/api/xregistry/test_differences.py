@@ -57,13 +57,6 @@ def test_empty_ids(filled: Client, path: str) -> None:
         assert filled.refused("GET", path, "malformed_id")["args"]["id"] == ""
 
 
-@pytest.mark.parametrize("inline", ["model.*", "capabilities.*", "dirs.files.file.*", "dirs.files.meta.*"])
-def test_inlining_inside_a_leaf_is_rejected(filled: Client, inline: str) -> None:
-    """R198, R202."""
-    filled.refused("GET", f"/?inline={inline}", "inline_noninlineable")
-    assert filled.get(f"{F1}/meta?inline=*").status_code == 200
-
-
 def test_options_of_what_cannot_be_changed(filled: Client) -> None:
     """R138, R116."""
     assert "PUT" in filled.send("OPTIONS", D1).headers["Allow"]

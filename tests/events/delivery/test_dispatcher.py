@@ -115,17 +115,6 @@ def test_slow_sinks_do_not_delay_a_quick_one(place: Place) -> None:
     over.set()
 
 
-def test_retry_after_of_a_sink_is_respected(place: Place) -> None:
-    """The responses are 429 and 503 with Retry-After; no event is skipped (D-33)."""
-    hook = place.hook(Hook(Says(429, (("Retry-After", "1"),)), Says(503, (("Retry-After", "1"),))))
-    subscription_id = place.subscribe(hook)
-    place.dispatcher()
-    place.write(*dirs(3))
-    hook.until(lambda: len(hook.subjects) >= 5)
-    assert hook.subjects == ["/dirs/d0", "/dirs/d0", *subjects(3)]
-    place.until(lambda: place.state(subscription_id).delivered == 3)
-
-
 def test_gone_sink_ends_its_subscription(place: Place) -> None:
     """The status 410 ends the subscription visibly until it is updated; then it continues where it stopped (D-33)."""
     hook = place.hook(Hook(Says(), Says(410)))
@@ -140,18 +129,6 @@ def test_gone_sink_ends_its_subscription(place: Place) -> None:
     place.update(subscription_id)
     hook.until(lambda: len(hook.subjects) >= 5)
     assert hook.subjects == ["/dirs/d0", "/dirs/d1", "/dirs/d1", "/dirs/d2", "/dirs/d3"]
-
-
-def test_rejected_event_is_skipped(place: Place) -> None:
-    """The status 415 concerns one event; it is counted, and the next event is sent (D-33)."""
-    hook = place.hook(Hook(Says(), Says(415)))
-    subscription_id = place.subscribe(hook)
-    place.dispatcher()
-    place.write(*dirs(4))
-    hook.until(lambda: len(hook.subjects) >= 4)
-    assert hook.subjects == subjects(4)
-    place.until(lambda: place.state(subscription_id).delivered == 3)
-    assert (place.state(subscription_id).rejected, place.state(subscription_id).state) == (1, ACTIVE)
 
 
 def test_permanently_failing_sink_is_suspended(place: Place) -> None:

@@ -53,12 +53,6 @@ def test_a_dead_holder_is_found_out_by_looking(engine: Engine) -> None:
     assert not holder.held
 
 
-def test_lease_expires() -> None:
-    clock = Clock(0.0)
-    lease = Lease(seconds=9, clock=clock)
-    assert not lease.held
-
-
 def test_lease_is_due_for_renewal_in_time(engine: Engine) -> None:
     clock = Clock(0.0)
     lease = Lease(seconds=9, clock=clock)

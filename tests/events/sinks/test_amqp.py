@@ -15,7 +15,7 @@ from tests.brokers.program import Broker, StartBroker
 
 from signalbook.events.sinks.amqp import FACTORY
 from signalbook.events.sinks.base import DeliveryError
-from signalbook.events.subscription import Credential, SubscriptionError
+from signalbook.events.subscription import Credential
 from signalbook.values import JSONObject
 
 
@@ -132,32 +132,3 @@ def test_a_broker_that_comes_back_is_used_again(own_server: StartBroker) -> None
     sink.send(events(2, start=1))
     sink.close()
     assert parsed(bodies(artemis, "again", 2)) == events(2, start=1)
-
-
-@pytest.mark.parametrize(
-    ("settings", "place"),
-    [
-        ({}, "/protocolsettings/address"),
-        ({"address": ""}, "/protocolsettings/address"),
-        ({"address": ["x"]}, "/protocolsettings/address"),
-        ({"address": "x", "linkname": "a\nb"}, "/protocolsettings/linkname"),
-        ({"address": "x", "sendersettlementmode": "mixed"}, "/protocolsettings/sendersettlementmode"),
-        ({"address": "x", "linkproperties": {"a": {}}}, "/protocolsettings/linkproperties/a"),
-        ({"address": "x", "linkproperties": {"größe": "x"}}, "/protocolsettings/linkproperties/größe"),
-        (
-            {"address": "x", "linkproperties": {str(number): "" for number in range(65)}},
-            "/protocolsettings/linkproperties",
-        ),
-        ({"address": "x", "qos": 1}, "/protocolsettings/qos"),
-    ],
-)
-def test_settings_that_amqp_does_not_have(settings: dict[str, Any], place: str, artemis: Broker) -> None:
-    with pytest.raises(SubscriptionError, match=f"^{place}: "):
-        FACTORY.check(subscription("AMQP", address(artemis), **settings), policy(artemis))
-
-
-def test_an_address_is_named_once(artemis: Broker) -> None:
-    with pytest.raises(SubscriptionError, match=r"^/protocolsettings/address: .* not in both"):
-        FACTORY.check(subscription("AMQP", f"{address(artemis)}/a", address="a"), policy(artemis))
-    with pytest.raises(SubscriptionError, match=r"^/sink: its path has control characters"):
-        FACTORY.check(subscription("AMQP", f"{address(artemis)}/a%0Ab"), policy(artemis))

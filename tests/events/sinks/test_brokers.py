@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.brokers.deliveries import events, plain, subscription
@@ -26,6 +27,7 @@ TOPIC = {"topicname": "x"}
 SETTINGS = {"KAFKA": TOPIC, "MQTT3": TOPIC, "MQTT5": TOPIC, "NATS": {"subject": "x"}, "AMQP": {"address": "x"}}
 SCHEMES = {"KAFKA": "kafka", "MQTT3": "mqtt", "MQTT5": "mqtt", "NATS": "nats", "AMQP": "amqp"}
 SECURE = {"KAFKA": "kafkas", "MQTT3": "mqtts", "MQTT5": "mqtts", "NATS": "tls", "AMQP": "amqps"}
+LOCAL_SINKS = {protocol: f"{scheme}://127.0.0.1:9" for protocol, scheme in SCHEMES.items()}
 LOCAL = SinkPolicy(allow=AllowList(["127.0.0.1/32", "broker.example:1883"]), timeout=300)
 
 
@@ -104,6 +106,60 @@ def test_a_place_that_events_may_not_go_to(protocol: str, sink: str, complaint: 
     with pytest.raises(SubscriptionError, match=f"^/sink: .*{complaint}") as caught:
         base.find_sink(protocol).check(made(protocol, place), SinkPolicy(allow=AllowList(["127.0.0.1"])))
     assert "secret@" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "settings", "place"),
+    [
+        *(("KAFKA", {"topicname": name}, "topicname") for name in ("a/b", "..", "__consumer_offsets", "x" * 250, 7)),
+        ("KAFKA", {}, "topicname"),
+        ("KAFKA", {**TOPIC, "acks": "2"}, "acks"),
+        ("KAFKA", {**TOPIC, "acks": True}, "acks"),
+        ("KAFKA", {**TOPIC, "partitionkeyextractor": "$.data.x"}, "partitionkeyextractor"),
+        ("KAFKA", {**TOPIC, "clientid": "a b"}, "clientid"),
+        ("KAFKA", {**TOPIC, "linger": 5}, "linger"),
+        *(("MQTT5", {"topicname": name}, "topicname") for name in ("", "a/#", "a/+/b", "$SYS/x", "a\0b", "x" * 2000)),
+        ("MQTT5", {}, "topicname"),
+        ("MQTT5", {**TOPIC, "qos": 3}, "qos"),
+        ("MQTT5", {**TOPIC, "qos": True}, "qos"),
+        ("MQTT5", {**TOPIC, "retain": 1}, "retain"),
+        ("MQTT5", {**TOPIC, "expiry": -1}, "expiry"),
+        ("MQTT5", {**TOPIC, "userproperties": {"a": 1}}, "userproperties/a"),
+        ("MQTT5", {**TOPIC, "userproperties": []}, "userproperties"),
+        ("MQTT3", {**TOPIC, "expiry": 5}, "expiry"),
+        ("MQTT3", {**TOPIC, "userproperties": {}}, "userproperties"),
+        ("MQTT3", {**TOPIC, "topic": "y"}, "topic"),
+        *(("NATS", {"subject": name}, "subject") for name in ("", "a.*", "a.>", "a..b", ".a", "a.", "a b", "ä", 5)),
+        ("NATS", {"subject": "$JS.API.STREAM.PURGE.X"}, "subject"),
+        ("NATS", {}, "subject"),
+        ("AMQP", {}, "address"),
+        ("AMQP", {"address": ""}, "address"),
+        ("AMQP", {"address": ["x"]}, "address"),
+        ("AMQP", {"address": "x", "linkname": "a\nb"}, "linkname"),
+        ("AMQP", {"address": "x", "sendersettlementmode": "mixed"}, "sendersettlementmode"),
+        ("AMQP", {"address": "x", "linkproperties": {"a": {}}}, "linkproperties/a"),
+        ("AMQP", {"address": "x", "linkproperties": {"größe": "x"}}, "linkproperties/größe"),
+        ("AMQP", {"address": "x", "linkproperties": dict.fromkeys(map(str, range(65)), "")}, "linkproperties"),
+        ("AMQP", {"address": "x", "qos": 1}, "qos"),
+    ],
+)
+def test_invalid_settings_are_rejected(protocol: str, settings: dict[str, Any], place: str) -> None:
+    with pytest.raises(SubscriptionError, match=f"^/protocolsettings/{place}: "):
+        base.find_sink(protocol).check(subscription(protocol, LOCAL_SINKS[protocol], **settings), LOCAL)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "path", "settings", "complaint"),
+    [
+        ("KAFKA", "/a", {"topicname": "a"}, "/protocolsettings/topicname: .* not in both"),
+        ("KAFKA", "/a%20b", {}, "/sink: that is no name of a topic"),
+        ("AMQP", "/a", {"address": "a"}, "/protocolsettings/address: .* not in both"),
+        ("AMQP", "/a%0Ab", {}, "/sink: its path has control characters"),
+    ],
+)
+def test_place_of_events_is_named_once(protocol: str, path: str, settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(SubscriptionError, match=f"^{complaint}"):
+        base.find_sink(protocol).check(subscription(protocol, LOCAL_SINKS[protocol] + path, **settings), LOCAL)
 
 
 @pytest.mark.parametrize("protocol", ["MQTT5", "NATS"])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import re
 import time
 from pathlib import Path
@@ -27,13 +24,6 @@ def test_the_example_of_the_specification() -> None:
         "webhook-timestamp": "1614265330",
         "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
     }
-
-
-def test_receiver_can_verify_the_signature() -> None:
-    sent = signature_headers(read_signing_key(SECRET), "7", 1700000000, '{"a": "é"}'.encode())
-    signed = f"{sent['webhook-id']}.{sent['webhook-timestamp']}.".encode() + '{"a": "é"}'.encode()
-    expected = hmac.new(base64.b64decode(SECRET[6:]), signed, hashlib.sha256).digest()
-    assert base64.b64decode(sent["webhook-signature"].removeprefix("v1,")) == expected
 
 
 def test_documented_code_verifies_the_signature() -> None:

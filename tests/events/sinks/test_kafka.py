@@ -13,7 +13,7 @@ from tests.brokers.program import Broker, StartBroker
 
 from signalbook.events.sinks.base import DeliveryError
 from signalbook.events.sinks.kafka import FACTORY
-from signalbook.events.subscription import Credential, SubscriptionError
+from signalbook.events.subscription import Credential
 from signalbook.values import JSONObject
 
 _PARTITIONS = 3
@@ -174,31 +174,3 @@ def test_a_cluster_that_comes_back_is_used_again(own_server: StartBroker) -> Non
     sink.send(events(2, start=1))
     sink.close()
     assert sorted(ids([record.value for record in records(kafka, topic, 3)])) == ["0", "1", "2"]
-
-
-@pytest.mark.parametrize(
-    ("settings", "place"),
-    [
-        ({}, "/protocolsettings/topicname"),
-        ({"topicname": "a/b"}, "/protocolsettings/topicname"),
-        ({"topicname": ".."}, "/protocolsettings/topicname"),
-        ({"topicname": "__consumer_offsets"}, "/protocolsettings/topicname"),
-        ({"topicname": "x" * 250}, "/protocolsettings/topicname"),
-        ({"topicname": 7}, "/protocolsettings/topicname"),
-        ({"topicname": "x", "acks": "2"}, "/protocolsettings/acks"),
-        ({"topicname": "x", "acks": True}, "/protocolsettings/acks"),
-        ({"topicname": "x", "partitionkeyextractor": "$.data.x"}, "/protocolsettings/partitionkeyextractor"),
-        ({"topicname": "x", "clientid": "a b"}, "/protocolsettings/clientid"),
-        ({"topicname": "x", "linger": 5}, "/protocolsettings/linger"),
-    ],
-)
-def test_settings_that_kafka_does_not_have(settings: dict[str, Any], place: str, kafka: Broker) -> None:
-    with pytest.raises(SubscriptionError, match=f"^{place}: "):
-        FACTORY.check(subscription("KAFKA", address(kafka), **settings), policy(kafka))
-
-
-def test_a_topic_is_named_once(kafka: Broker) -> None:
-    with pytest.raises(SubscriptionError, match=r"^/protocolsettings/topicname: .* not in both"):
-        FACTORY.check(subscription("KAFKA", f"{address(kafka)}/a", topicname="a"), policy(kafka))
-    with pytest.raises(SubscriptionError, match=r"^/sink: that is no name of a topic"):
-        FACTORY.check(subscription("KAFKA", f"{address(kafka)}/a%20b"), policy(kafka))

@@ -16,7 +16,7 @@ from tests.brokers.program import Broker, StartBroker
 
 from signalbook.events.sinks.base import DeliveryError
 from signalbook.events.sinks.mqtt import FACTORY
-from signalbook.events.subscription import Credential, SubscriptionError
+from signalbook.events.subscription import Credential
 
 SCHEME = "mqtt://127.0.0.1"
 
@@ -134,40 +134,3 @@ def test_a_broker_that_comes_back_is_used_again(own_server: StartBroker) -> None
         sink.send(events(2, start=1))
         assert parsed([messages.get(timeout=300).payload for _ in range(2)]) == events(2, start=1)
     sink.close()
-
-
-def test_lost_connection_is_replaced(own_server: StartBroker) -> None:
-    mosquitto = own_server("mosquitto")
-    place = subscription("MQTT5", f"{SCHEME}:{mosquitto.ports['plain']}", topicname="anew")
-    sink = FACTORY.open(place, policy(mosquitto))
-    sink.send(events(1))
-    mosquitto.stop()
-    mosquitto.start()
-    sink.send(events(1))
-    sink.close()
-
-
-@pytest.mark.parametrize(
-    ("protocol", "settings", "place"),
-    [
-        ("MQTT5", {}, "/protocolsettings/topicname"),
-        ("MQTT5", {"topicname": ""}, "/protocolsettings/topicname"),
-        ("MQTT5", {"topicname": "a/#"}, "/protocolsettings/topicname"),
-        ("MQTT5", {"topicname": "a/+/b"}, "/protocolsettings/topicname"),
-        ("MQTT5", {"topicname": "$SYS/x"}, "/protocolsettings/topicname"),
-        ("MQTT5", {"topicname": "a\0b"}, "/protocolsettings/topicname"),
-        ("MQTT5", {"topicname": "x" * 2000}, "/protocolsettings/topicname"),
-        ("MQTT5", {"topicname": "x", "qos": 3}, "/protocolsettings/qos"),
-        ("MQTT5", {"topicname": "x", "qos": True}, "/protocolsettings/qos"),
-        ("MQTT5", {"topicname": "x", "retain": 1}, "/protocolsettings/retain"),
-        ("MQTT5", {"topicname": "x", "expiry": -1}, "/protocolsettings/expiry"),
-        ("MQTT5", {"topicname": "x", "userproperties": {"a": 1}}, "/protocolsettings/userproperties/a"),
-        ("MQTT5", {"topicname": "x", "userproperties": []}, "/protocolsettings/userproperties"),
-        ("MQTT3", {"topicname": "x", "expiry": 5}, "/protocolsettings/expiry"),
-        ("MQTT3", {"topicname": "x", "userproperties": {}}, "/protocolsettings/userproperties"),
-        ("MQTT3", {"topicname": "x", "topic": "y"}, "/protocolsettings/topic"),
-    ],
-)
-def test_unknown_settings_are_refused(protocol: str, settings: dict[str, Any], place: str, mosquitto: Broker) -> None:
-    with pytest.raises(SubscriptionError, match=f"^{place}: "):
-        FACTORY.check(subscription(protocol, f"{SCHEME}:{mosquitto.ports['plain']}", **settings), policy(mosquitto))

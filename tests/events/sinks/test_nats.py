@@ -18,7 +18,7 @@ from tests.brokers.program import Broker, StartBroker
 
 from signalbook.events.sinks.base import DeliveryError
 from signalbook.events.sinks.nats import FACTORY
-from signalbook.events.subscription import Credential, SubscriptionError
+from signalbook.events.subscription import Credential
 from signalbook.values import JSONObject
 
 PATIENCE = 300
@@ -181,12 +181,3 @@ def test_server_of_another_protocol_is_an_error(reply: bytes, complaint: str, na
         with pytest.raises(DeliveryError, match=complaint):
             sink.send(events(1))
         thread.join()
-
-
-@pytest.mark.parametrize(
-    "subject", [None, "", "a.*", "a.>", "a..b", ".a", "a.", "a b", "$JS.API.STREAM.PURGE.X", "ä", 5]
-)
-def test_invalid_subject_is_rejected(subject: Any, nats: Broker) -> None:
-    settings = {} if subject is None else {"subject": subject}
-    with pytest.raises(SubscriptionError, match=r"^/protocolsettings/subject: "):
-        FACTORY.check(subscription("NATS", address(nats), **settings), policy(nats))

@@ -154,15 +154,6 @@ def test_number_of_subscriptions_is_limited(engine: Engine, book: SubscriptionSt
     create(engine, book)
 
 
-def test_pages(engine: Engine, book: SubscriptionStore) -> None:
-    created = [create(engine, book, replace(WANTED, sink=f"https://sink.example/{n}")) for n in range(3)]
-    ids = [entry.subscription.id for entry in created]
-    assert ids == sorted(ids)
-    assert book.page("", 2) == created[:2]
-    assert book.page(ids[1], 2) == created[2:]
-    assert book.page(ids[2], 2) == []
-
-
 def test_an_update_resumes(engine: Engine, book: SubscriptionStore) -> None:
     created = create(engine, book).subscription
     state = DeliveryState(position=7, state=SUSPENDED, failures=9, failing="2026-01-01T00:00:00Z", delivered=3)

@@ -88,15 +88,6 @@ def test_settings_of_all_contexts(pair: list[str], mode: str) -> None:
 
 
 @pytest.mark.merge
-def test_back(pair: list[str], serve: Serve) -> None:
-    source, target = pair
-    copy(source, target)
-    (third,) = mounts([serve()])
-    assert not copy(target, third).refused
-    assert content(third) == content(source)
-
-
-@pytest.mark.merge
 def test_occupied_ids_are_reported(pair: list[str]) -> None:
     """Schemas of the target remain, and all others are copied."""
     source, target = pair
