@@ -6,7 +6,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -38,11 +38,8 @@ def role(way: str, request: pytest.FixtureRequest, folder: Path) -> dict[str, st
     file.write_text(server.proof)
     if way == "web identity":
         certificates: Certificates = request.getfixturevalue("certificates")
-        return {
-            **server.sts,
-            "AWS_WEB_IDENTITY_TOKEN_FILE": str(file),
-            "SSL_CERT_FILE": str(certificates.authority),
-        }
+        trusted = {"SSL_CERT_FILE": str(certificates.authority)}
+        return {**server.sts, **trusted, "AWS_WEB_IDENTITY_TOKEN_FILE": str(file)}
     if way == "no token":
         server.proof = ""
         return server.container
@@ -71,12 +68,16 @@ def there(environ: pytest.MonkeyPatch) -> Place:
     return place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}")
 
 
+@pytest.fixture
+def take_role(tmp_path: Path, environ: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Return a function that gives this process the variables of a role."""
+    return lambda way: set_all(environ, role(way, request, tmp_path))
+
+
 @pytest.mark.parametrize("way", WAYS)
-def test_roles(
-    way: str, there: Place, tmp_path: Path, environ: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
+def test_roles(way: str, there: Place, take_role: Callable[[str], None]) -> None:
     """The variables are those of AWS's SDKs."""
-    set_all(environ, role(way, request, tmp_path))
+    take_role(way)
     (there / "f").write(b"x")
     assert (there / "f").read() == b"x"
     write_deltalake(str(there / "t"), pa.table({"n": [1, 2]}), storage_options=build_delta_options(there))
@@ -84,32 +85,28 @@ def test_roles(
 
 
 @pytest.mark.parametrize("way", ["token", "token file", "web identity"])
-def test_keys_are_renewed(
-    way: str, there: Place, tmp_path: Path, environ: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
+def test_keys_are_renewed(way: str, there: Place, take_role: Callable[[str], None], key_server: KeyServer) -> None:
     """Before they end: those that end in a minute are asked for again with the next request, by the same client."""
-    server: KeyServer = request.getfixturevalue("key_server")
-    server.secret, server.lasting = "another-0000", timedelta(minutes=1)
-    set_all(environ, role(way, request, tmp_path))
+    key_server.secret, key_server.lasting = "another-0000", timedelta(minutes=1)
+    take_role(way)
     with pytest.raises(OSError, match=r"the store answers 403 Forbidden \(SignatureDoesNotMatch\)"):
         there.write(b"x")
-    server.secret, server.lasting = PASSWORD, timedelta(hours=1)
+    key_server.secret, key_server.lasting = PASSWORD, timedelta(hours=1)
     time.sleep(0.2)  # so long it is not asked again
-    before = server.asked
+    before = key_server.asked
     for _ in range(3):
         there.write(b"x")
-    assert server.asked == before + 1
+    assert key_server.asked == before + 1
 
 
 def test_a_web_identity_is_shown_by_tls_alone(
-    there: Place, tmp_path: Path, environ: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    there: Place, environ: pytest.MonkeyPatch, take_role: Callable[[str], None], key_server: KeyServer
 ) -> None:
-    set_all(environ, role("web identity", request, tmp_path))
-    server: KeyServer = request.getfixturevalue("key_server")
-    environ.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{server.port}")
+    take_role("web identity")
+    environ.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{key_server.port}")
     with pytest.raises(OSError, match="the service that gives credentials for a web identity has a URL that is not ht"):
         there.read()
-    assert server.asked == 0
+    assert key_server.asked == 0
 
 
 def test_a_container_is_asked_again(there: Place, environ: pytest.MonkeyPatch, key_server: KeyServer) -> None:
@@ -121,12 +118,11 @@ def test_a_container_is_asked_again(there: Place, environ: pytest.MonkeyPatch, k
 
 @pytest.mark.parametrize("way", ["token", "token file", "web identity"])
 def test_refusing_server_is_named(
-    way: str, there: Place, tmp_path: Path, environ: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    way: str, there: Place, take_role: Callable[[str], None], key_server: KeyServer
 ) -> None:
     """The error does not blame the store, and does not show what was sent."""
-    set_all(environ, role(way, request, tmp_path))
-    secret = request.getfixturevalue("key_server").proof
-    request.getfixturevalue("key_server").proof = "another"
+    take_role(way)
+    secret, key_server.proof = key_server.proof, "another"
     words = {
         "token": "AWS_CONTAINER_CREDENTIALS_FULL_URI answers 401 Unauthorized",
         "token file": "AWS_CONTAINER_CREDENTIALS_FULL_URI answers 401 Unauthorized",
