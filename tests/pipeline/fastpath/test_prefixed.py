@@ -135,7 +135,7 @@ def contract(strategy: Strategy, *flags: str) -> Contract:
     return Snapshot.from_json(snapshot.check(policy).to_json()).compile(policy)
 
 
-ORDER = {
+ORDER: dict[str, Any] = {
     "id": "a", "n": 2**24 + 1, "weight": 0.1, "at": 1_700_000_000_123, "old": 7, "how": "BELT", "either": "x",
     "lines": [{"sku": "x", "n": -1}, {"sku": "", "n": 2**31 - 1}], "first": {"sku": "y", "n": 0},
 }  # fmt: skip
