@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +18,7 @@ from tests.brokers.program import Broker
 from tests.brokers.servers import BUCKET, PASSWORD
 from tests.pipeline.identities import set_all
 from tests.pipeline.s3 import storage_of
+from tests.serving import serving_answers
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place, Storage, place_of, roles, stores
@@ -168,32 +167,16 @@ def test_invalid_credential_response_is_an_error(
     """Whatever they hold instead of keys is not shown; and where else there may be some is not asked."""
     key_server.proof = ""
     bodies = [b"", b"[]", b'{"AccessKeyId": "AK-4711"}', b'{"Code": "x"', b"\xff4711"]
-    bodies_iterator = iter(bodies)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = next(bodies_iterator, None)
-            self.send_response(302 if body is None else 200)
-            self.send_header("location", next(iter(key_server.container.values())))
-            self.end_headers()
-            self.wfile.write(body or b"")
-
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    environ.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{server.server_port}")
-    try:
+    answers = iter([(200, {}, body) for body in bodies])
+    elsewhere = {"location": next(iter(key_server.container.values()))}
+    with serving_answers(lambda *_: next(answers, (302, elsewhere, b""))) as url:
+        environ.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url)
         for _ in bodies:
             with pytest.raises(OSError, match="returned no valid credentials") as failure:
                 there.read()
             assert "4711" not in str(failure.value)
         with pytest.raises(OSError, match="AWS_CONTAINER_CREDENTIALS_FULL_URI answers 302"):
             there.read()
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def test_job_overrides_the_environment(s3proxy: Broker, environ: pytest.MonkeyPatch) -> None:
