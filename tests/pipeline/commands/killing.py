@@ -39,8 +39,6 @@ def killed_at(stage: str, progress_done: int | None, command: Callable[..., Any]
 
 
 def die_at(stage: str, progress_done: int | None, command: Callable[..., Any], job: Any) -> None:
-    """Run the command and die at the given stage."""
-
     def show(progress: Progress) -> None:
         if progress.stage == stage and progress_done in (None, progress.done):
             os.kill(os.getpid(), signal.SIGKILL)

@@ -179,7 +179,6 @@ class Session:
 
 @pytest.fixture
 def way(s3proxy: Broker) -> Iterator[StoreWay]:
-    """A way to the store."""
     with store_way(s3proxy.ports["plain"]) as opened:
         yield opened
 

@@ -59,7 +59,6 @@ def job(tmp_path: Path, definitions: Path, parcels: Any) -> Callable[..., Job]:
 
 
 def rows(output: Path, table: str) -> list[dict[str, Any]]:
-    """Rows of a table, in the format its output has."""
     if (output / CATALOG_DATABASE).exists() or (output / CATALOG_FILE).exists():
         tables = IcebergTables(output)
         name = tables.build_identifier(DEAD_LETTERS if table == "dead_letters" else TableName(*table.split("/")))
