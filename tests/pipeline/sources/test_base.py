@@ -15,11 +15,6 @@ def test_source_is_found_by_its_name(name: str) -> None:
     assert base.find_source(name).name == name
 
 
-def test_unknown_input_format_is_an_error() -> None:
-    with pytest.raises(PipelineError, match="there is no input format 'fax'; there are: amqp, cloudevents-avro"):
-        base.find_source("fax")
-
-
 @pytest.mark.parametrize(
     ("value", "module", "words"),
     [
