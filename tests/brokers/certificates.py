@@ -32,7 +32,6 @@ def certificates_in(folder: Path) -> Certificates:
 
 
 def issue(folder: Path) -> Certificates:
-    """New certificates in ``folder``."""
     authority = trustme.CA()
     issued = authority.issue_cert(
         "localhost", "127.0.0.1", "accounts.google.com", "oauth2.googleapis.com", "iamcredentials.googleapis.com"

@@ -24,14 +24,12 @@ def policy(broker: Broker, *more: str, timeout: float = 300.0) -> SinkPolicy:
 
 
 def subscription(protocol: str, sink: str, credential: Credential | None = None, **settings: Any) -> Subscription:
-    """A subscription with these protocol settings."""
     return Subscription(
         id=f"{protocol.lower()}-1", protocol=protocol, sink=sink, protocolsettings=settings, credential=credential
     )
 
 
 def plain(password: str = PASSWORD, user: str = USER) -> Credential:
-    """Return the credential of USER at the brokers."""
     return Credential(credentialtype="PLAIN", members={"identifier": user}, secrets={"secret": password})
 
 

@@ -25,7 +25,6 @@ cat "$0.json"
 
 
 def set_all(environ: pytest.MonkeyPatch, variables: Mapping[str, str]) -> None:
-    """Set these variables."""
     for name, value in variables.items():
         environ.setenv(name, value)
 

@@ -26,7 +26,6 @@ def rows(
     topic: str | None = "orders",
     keys: Sequence[bytes | None] = (b"k",),
 ) -> pa.RecordBatch:
-    """Return the records of a topic, whose keys are `keys` in turn."""
     rows_ = [
         {
             "protocol": "KAFKA",

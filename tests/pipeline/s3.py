@@ -24,7 +24,6 @@ def storage_of(port: int, **more: str) -> Storage:
 
 
 def place(kind: str, folder: Path, request: pytest.FixtureRequest) -> Place:
-    """An empty place of one of ``KINDS``."""
     if kind == "local":
         return place_of(folder)
     server, prefix = request.getfixturevalue(kind), secrets.token_hex(4)

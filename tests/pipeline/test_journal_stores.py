@@ -24,7 +24,6 @@ pytestmark = pytest.mark.merge
 
 @pytest.fixture(params=SERVERS)
 def output(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """An output."""
     return place(request.param, tmp_path, request)
 
 

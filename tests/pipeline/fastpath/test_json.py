@@ -236,7 +236,6 @@ def test_discriminated_alternatives_need_no_guard(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(("payload", "accepted"), ODD)
 def test_odd_payloads(payload: bytes, accepted: bool) -> None:
-    """Payloads that do not conform are not accepted."""
     assert accepted or taken(parse(EVENT), [payload]) == []
     check(parse(EVENT), [payload])
 

@@ -141,7 +141,6 @@ def test_a_subject_without_keys_has_no_column() -> None:
 
 
 def test_rows_with_the_payload_as_text_have_no_column() -> None:
-    """The rows have the same columns for all definitions."""
     landed: list[pa.RecordBatch] = []
     staged = SimpleNamespace(add=lambda _, rows: landed.append(rows))
     processing = Processing(contract("record"), KAFKA, staged, Bookkeeping(fingerprint="f"), builder=TextRowBuilder)

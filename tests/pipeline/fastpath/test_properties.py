@@ -106,7 +106,6 @@ Event = dict[str, Any]
 
 @st.composite
 def events(draw: st.DrawFn, protocol: str) -> Event:
-    """An event by its attributes, with all that its protocol has for it."""
     number = draw(st.integers(0, len(OPTIONS[protocol]) - 1))
     attributes = {"specversion": "1.0", "id": "1", "type": kind(protocol, number), "source": "/depots/7"}
     if draw(st.integers(0, 5)) == 0:

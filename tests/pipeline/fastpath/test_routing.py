@@ -167,7 +167,6 @@ def check(contract: Contract, text: bytes, *, fast: bool = False) -> Outcome:
 def check_batches(
     contract: Contract, batches: Sequence[MessageBatch], source: Any = KAFKA, *, fast: bool = False
 ) -> Outcome:
-    """Check the same of any batches."""
     with patch.object(Processing, "_process_slowly", None) if fast else nullcontext():
         quick = processed(contract, source, batches)
     same(quick, processed(contract, source, (replace(batch, slow_path=True) for batch in batches)))

@@ -96,7 +96,6 @@ def event(parcels: Any, **more: Any) -> Message:
 
 
 def messages(parcels: Any) -> dict[Reason, Message]:
-    """Return one message for each reason."""
     bare = {name: value for name, value in parcels.event(1).items() if name != "id"}
     binary = [(f"ce_{name}", str(parcels.event(1)[name]).encode()) for name in ("specversion", "id", "source", "type")]
     return {

@@ -31,7 +31,6 @@ def staging(tmp_path: Path, parcels: Any, definitions: Path) -> Path:
 
 
 def staged(folder: Path, snapshot: Snapshot, events: Path) -> Path:
-    """Return the staging folder of one task that lands these events."""
     (folder / PROGRESS).mkdir(parents=True)
     task = (Split(path=str(events), start=0, end=events.stat().st_size),)
     plan = TaskPlan(

@@ -61,7 +61,6 @@ def environ(
 
 @pytest.fixture
 def bucket(google: Google, environ: pytest.MonkeyPatch, tmp_path: Path) -> Place:
-    """A place of Google's."""
     set_all(environ, {"GOOGLE_BASE_URL": f"http://127.0.0.1:{google.port}", "GOOGLE_ALLOW_HTTP": "true"})
     return place_of(f"gs://{BUCKET}/{tmp_path.name}")
 
