@@ -44,16 +44,10 @@ def definitions(path: Path, **members: Any) -> str:
     ship = {"type": "object", "properties": {"city": TEXT, "zip": TEXT}}
     properties = {"id": TEXT, "ship": ship, "lines": lines, **members}
     schema = {"format": "JsonSchema/draft-07", "schema": {"type": "object", "properties": properties}}
-    order = {
-        "envelope": "CloudEvents/1.0",
-        "envelopemetadata": {"type": {"value": "order"}},
-        "dataschemaformat": "JsonSchema/draft-07",
-        "dataschemauri": "/schemagroups/shop/schemas/order",
-    }
-    document = {
-        "messagegroups": {"shop": {"messages": {"order": order}}},
-        "schemagroups": {"shop": {"schemas": {"order": {"versions": {"1": schema}}}}},
-    }
+    typed = {"dataschemaformat": "JsonSchema/draft-07", "dataschemauri": "/schemagroups/shop/schemas/order"}
+    order = {"envelope": "CloudEvents/1.0", "envelopemetadata": {"type": {"value": "order"}}, **typed}
+    document: JSONObject = {"messagegroups": {"shop": {"messages": {"order": order}}}}
+    document["schemagroups"] = {"shop": {"schemas": {"order": {"versions": {"1": schema}}}}}
     path.write_text(json.dumps(document))
     return str(path)
 
@@ -73,12 +67,9 @@ def fill(lake: Lake, registry: str, **more: Any) -> list[Backfill]:
 
 def rows(lake: Lake, table: TableName = ORDER) -> dict[str, JSONObject]:
     """The rows by id, as far as they have something; pyiceberg has empty lists for those that files lack."""
-    rows_by_id = {
-        row["id"]: {name: value for name, value in row.items() if value not in (None, [])} for row in lake.rows(table)
-    }
     return {
-        row_id: {name: value for name, value in row.items() if name != "id"}
-        for row_id, row in sorted(rows_by_id.items())
+        row["id"]: {name: value for name, value in row.items() if value not in (None, []) and name != "id"}
+        for row in lake.rows(table)
     }
 
 
