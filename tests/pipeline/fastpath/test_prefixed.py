@@ -144,8 +144,9 @@ LATER = {
     "how": "AIR", "weight": 0.1, "id": None, "n": 1.5, "at": 0, "size": {"l": 1}, "either": 5,
     "lines": [{"n": 0.5, "note": "n", "sku": None, "marks": []}], "first": None,
 }  # fmt: skip
+EMPTY: dict[str, Any] = {"old": None, "first": None, "lines": [], "either": 5}
 SOUND = {
-    1: [write_datum(ORDER_1, ORDER | more) for more in ({}, {"old": None, "first": None, "lines": [], "either": 5})],
+    1: [write_datum(ORDER_1, order) for order in (ORDER, ORDER | EMPTY)],
     2: [write_datum(ORDER_2, LATER)],
     3: [write_datum(ODD_1, {"a": 5}), write_datum(ODD_1, {"a": None})],
     4: [write_datum(ODD_2, {"a": 5})],

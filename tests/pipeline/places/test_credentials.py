@@ -167,9 +167,14 @@ def test_invalid_credential_response_is_an_error(
     """Whatever they hold instead of keys is not shown; and where else there may be some is not asked."""
     key_server.proof = ""
     bodies = [b"", b"[]", b'{"AccessKeyId": "AK-4711"}', b'{"Code": "x"', b"\xff4711"]
-    answers = iter([(200, {}, body) for body in bodies])
+    remaining = iter(bodies)
     elsewhere = {"location": next(iter(key_server.container.values()))}
-    with serving_answers(lambda *_: next(answers, (302, elsewhere, b""))) as url:
+
+    def answer(*_: object) -> tuple[int, dict[str, str], bytes]:
+        body = next(remaining, None)
+        return (302, elsewhere, b"") if body is None else (200, {}, body)
+
+    with serving_answers(answer) as url:
         environ.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url)
         for _ in bodies:
             with pytest.raises(OSError, match="returned no valid credentials") as failure:

@@ -111,7 +111,7 @@ class Landed:
         """Return True if a process was killed with its ``at``-th request; False if it finished before."""
         arguments = [pickle.dumps(self.spot).hex(), str(self.confirmed)]
         done, written = kill_at(self.way, at, after=after, program=_WRITES, arguments=arguments)
-        self.confirmed = int((written or [self.confirmed])[-1])
+        self.confirmed = int(written[-1]) if written else self.confirmed
         return done
 
 
