@@ -1,7 +1,5 @@
 """A certificate of this machine's, and the authority to trust it by."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from pathlib import Path
 

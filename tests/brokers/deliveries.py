@@ -1,7 +1,5 @@
 """What tests of sinks at brokers have in common: subscriptions, events, and what is allowed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Real brokers. All processes of a run share one of each, which starts when the first test asks for it."""
 
-from __future__ import annotations
-
 import base64
 import hmac
 import http.client

@@ -1,7 +1,5 @@
 """Who asks the stores of Google and Azure in tests: variables and files of each way to be somebody there."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

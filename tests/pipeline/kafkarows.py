@@ -1,7 +1,5 @@
 """Records of a Kafka topic, as Spark brings them, and events in binary mode with all that can be wrong with them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zlib

@@ -1,7 +1,5 @@
 """Places that tests write to: folders here and in HDFS, new prefixes on S3 servers and by Google's and Azure's API."""
 
-from __future__ import annotations
-
 import secrets
 from pathlib import Path
 

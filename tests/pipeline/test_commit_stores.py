@@ -1,7 +1,5 @@
 """Batches in a store: each row lands once, whatever becomes of requests, and wherever the driver is killed."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import secrets

@@ -1,7 +1,5 @@
 """A batch is prepared, then committed, and never in between."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """The journal in a store: what one folder's lock decides elsewhere is decided by conditional writes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path

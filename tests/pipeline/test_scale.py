@@ -1,7 +1,5 @@
 """What grows with the messages, and what does not; on a cluster in test_cluster.py."""
 
-from __future__ import annotations
-
 import cProfile
 import json
 import pstats

@@ -1,7 +1,5 @@
 """What tests of streams have in common: streams of what is there now, drivers that die, and where everything is."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Commands that are killed at a stage of theirs, by a signal that leaves them no time for anything."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

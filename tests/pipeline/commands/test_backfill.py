@@ -1,7 +1,5 @@
 """What landed beside its columns moves into those that are declared by now, once."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Small files become few, and no row is lost or doubled."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path

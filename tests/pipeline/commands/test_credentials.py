@@ -1,7 +1,5 @@
 """Runs whose keys are those of a role, and runs whose keys end while they work."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import subprocess

@@ -1,7 +1,5 @@
 """Whole commands whose way to a store disturbs them: each message is in one place, once, by then or by the next run."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Iterator, Sequence

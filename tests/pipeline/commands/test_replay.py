@@ -1,7 +1,5 @@
 """Dead letters that conform by now are moved, once; all others stay as they are."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whole runs: what lands, what is sidelined, what a second run and a killed one leave."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """What is secret in a job is written nowhere: not by the commands, and not by Spark, whatever it logs."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

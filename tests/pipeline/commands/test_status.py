@@ -1,7 +1,5 @@
 """What is shown of streams."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

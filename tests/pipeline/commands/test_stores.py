@@ -1,7 +1,5 @@
 """All commands with inputs and outputs in stores, whose workers share nothing else with the driver."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

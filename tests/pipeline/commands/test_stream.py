@@ -1,7 +1,5 @@
 """Topics of a real Kafka, as batches and as streams: what lands, and that it does once whoever dies when."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

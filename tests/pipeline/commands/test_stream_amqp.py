@@ -1,7 +1,5 @@
 """Queues of a real AMQP broker: what lands, and that all of it does once it is received."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Topics of a real MQTT broker: what lands, and that all of it does once it is received, whoever dies when."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

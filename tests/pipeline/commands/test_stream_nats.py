@@ -1,7 +1,5 @@
 """Streams of a real NATS server: what lands, and that it does once whoever dies when."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

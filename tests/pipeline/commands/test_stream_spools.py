@@ -1,7 +1,5 @@
 """Streams of MQTT and AMQP whose output is in a store: what was confirmed is there, and lands from there once."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import re

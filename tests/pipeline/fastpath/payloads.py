@@ -1,7 +1,5 @@
 """Payloads decoded natively, and one by one: what is taken comes to the same, and is nothing that does not conform."""
 
-from __future__ import annotations
-
 from operator import itemgetter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Avro natively into columns says what decoding datum by datum says."""
 
-from __future__ import annotations
-
 import json
 import math
 from datetime import UTC, datetime

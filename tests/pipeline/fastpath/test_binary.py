@@ -1,7 +1,5 @@
 """Events in binary mode by HTTP, NATS, MQTT and AMQP come to what they come to message by message (design.md 3.9)."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Mapping, Sequence

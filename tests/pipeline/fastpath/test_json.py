@@ -1,7 +1,5 @@
 """JSON natively into columns says what decoding payload by payload says."""
 
-from __future__ import annotations
-
 import json
 import re
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Keys of Kafka records that have a schema: both paths give the same column, and a key never stops its record."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Messages that are no events: the fast path says what going message by message says, also where events share it."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Records that say by which schema they were written: the fast path says what going message by message says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Definitions that ask for keys, headers and other properties of a protocol: events come to the same both ways."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from typing import Any

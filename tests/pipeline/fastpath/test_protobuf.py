@@ -1,7 +1,5 @@
 """Protobuf natively into columns says what decoding message by message says."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The fast path says of every event what going message by message says (design.md 3.9)."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from base64 import b64encode

@@ -1,7 +1,5 @@
 """Events of a type that several definitions have: the fast path says what going message by message says."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from unittest.mock import patch

@@ -1,7 +1,5 @@
 """The example for Airflow, run without its servers by ``make airflow``: Airflow is no part of the test environment."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page on DataFrames: its Python is run, one block after the other, and its output compared."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

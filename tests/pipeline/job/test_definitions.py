@@ -1,7 +1,5 @@
 """Definitions that change, break and go out of reach while a stream runs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager

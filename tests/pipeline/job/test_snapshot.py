@@ -1,7 +1,5 @@
 """Definitions are read from wherever they are, frozen, and distinguished by their fingerprint."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

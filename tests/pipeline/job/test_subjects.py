@@ -1,7 +1,5 @@
 """Subjects of registries with Confluent's API as message definitions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Every reason to sideline a message can be met, and its letter has all there was of the message."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

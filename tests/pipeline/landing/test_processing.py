@@ -1,7 +1,5 @@
 """Messages of files whose format is not lines: each is counted once, and lands or is a dead letter with its place."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime

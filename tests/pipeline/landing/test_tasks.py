@@ -1,7 +1,5 @@
 """One task by itself: files, a manifest, and its own words when it fails."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

@@ -1,7 +1,5 @@
 """Keys that a machine, a container or a web identity is given, for a store that checks them and for Delta's library."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import time

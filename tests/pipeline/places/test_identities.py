@@ -1,7 +1,5 @@
 """Who asks the stores of Google and Azure, by servers that check it, for a place and for Delta's library."""
 
-from __future__ import annotations
-
 import base64
 import hmac
 import json

@@ -1,7 +1,5 @@
 """Prometheus and a registry hear of every batch once, and of none that was not committed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace

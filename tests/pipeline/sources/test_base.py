@@ -1,7 +1,5 @@
 """Sources by name, and what to install for one that lacks something."""
 
-from __future__ import annotations
-
 from importlib.metadata import EntryPoint, entry_points
 
 import pytest

@@ -1,7 +1,5 @@
 """Rows of messages in Parquet files, as Spark and connectors write them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Records that Spark brings, as frames: what goes the fast way, and that both ways come to the same."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

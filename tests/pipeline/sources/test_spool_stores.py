@@ -1,7 +1,5 @@
 """Spools in a store: nothing that was confirmed is lost, whatever becomes of requests, and wherever the writer dies."""
 
-from __future__ import annotations
-
 import pickle
 import secrets
 from collections.abc import Iterator

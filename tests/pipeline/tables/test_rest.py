@@ -1,7 +1,5 @@
 """Iceberg tables in a real REST catalog: what is committed once, whatever becomes of requests, answers and catalog."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What other programs find in an S3 server of the tables that one run wrote: the same rows, in every format."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
