@@ -1,7 +1,5 @@
 """A certificate of this machine's, and the authority to trust it by."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -32,7 +30,6 @@ def certificates_in(folder: Path) -> Certificates:
 
 
 def issue(folder: Path) -> Certificates:
-    """New certificates in ``folder``."""
     authority = trustme.CA()
     issued = authority.issue_cert(
         "localhost", "127.0.0.1", "accounts.google.com", "oauth2.googleapis.com", "iamcredentials.googleapis.com"

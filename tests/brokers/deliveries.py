@@ -1,7 +1,5 @@
 """What tests of sinks at brokers have in common: subscriptions, events, and what is allowed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -24,14 +22,12 @@ def policy(broker: Broker, *more: str, timeout: float = 300.0) -> SinkPolicy:
 
 
 def subscription(protocol: str, sink: str, credential: Credential | None = None, **settings: Any) -> Subscription:
-    """A subscription with these protocol settings."""
     return Subscription(
         id=f"{protocol.lower()}-1", protocol=protocol, sink=sink, protocolsettings=settings, credential=credential
     )
 
 
 def plain(password: str = PASSWORD, user: str = USER) -> Credential:
-    """Return the credential of USER at the brokers."""
     return Credential(credentialtype="PLAIN", members={"identifier": user}, secrets={"secret": password})
 
 

@@ -1,7 +1,5 @@
 """Real brokers. All processes of a run share one of each, which starts when the first test asks for it."""
 
-from __future__ import annotations
-
 import base64
 import hmac
 import http.client
@@ -70,7 +68,6 @@ def certificates(request: pytest.FixtureRequest) -> Certificates:
 def _share(name: str) -> Any:
     @pytest.fixture(scope="session", name=name)
     def share(request: pytest.FixtureRequest, find_server: Callable[[str], Any], certificates: Certificates) -> Broker:
-        """Return the server of this name in ``tests.brokers.servers`` that all processes share."""
         broker = BROKERS[name](request.config.stash[SERVERS].folder / name, certificates)
         broker.ports = find_server(name)
         if name == "hdfs":

@@ -4,8 +4,6 @@ Emulators that registries offer speak Google's JSON API, or do not heed conditio
 https://cloud.google.com/storage/docs/xml-api/overview.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -4,8 +4,6 @@ By their documentation: https://docs.aws.amazon.com/sdkref/latest/guide/feature-
 https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

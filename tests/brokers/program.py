@@ -1,7 +1,5 @@
 """Servers that tests start: on ports that are apart for each process of a test run."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """A server that says what a script has, for what a real one says once in a long while."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 GREETING = b'INFO {"headers":true}\r\n'

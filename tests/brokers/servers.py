@@ -1,7 +1,5 @@
 """How each broker is set up: who may connect where, and the command that starts it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Connections to brokers: the first server that takes one, time limits, certificates."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The brokers that other tests stand on: they start, stop, and start again in their place."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

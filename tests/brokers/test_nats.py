@@ -1,7 +1,5 @@
 """What a connection makes of a server's no."""
 
-from __future__ import annotations
-
 import pytest
 from tests.brokers.scripted_nats import GREETING, Scripted
 

@@ -1,7 +1,5 @@
 """Streams of nats-server, read by number."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Callable, Iterator

@@ -8,8 +8,6 @@ say what has to come of it. Iglu Central: each JSON Schema is imported, parsed, 
     python -m tests.catalogues --google google-cloudevents --iglu iglu-central
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """Google's catalogue of CloudEvents (github.com/googleapis/google-cloudevents): its definitions and its test data."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

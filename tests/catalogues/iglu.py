@@ -1,7 +1,5 @@
 """Snowplow's catalogue of schemas (github.com/snowplow/iglu-central), as a registry document."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from pathlib import Path
 from typing import Final

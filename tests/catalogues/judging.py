@@ -1,7 +1,5 @@
 """What becomes of a catalogue of definitions and its test data, and whether that is what others say."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Samples of public catalogues, as they are; ``python -m tests.catalogues`` judges them whole."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.catalogues import google, judging

@@ -1,7 +1,5 @@
 """The ledger against what lies in the tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

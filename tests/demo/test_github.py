@@ -1,7 +1,5 @@
 """The GitHub catalogue and deliveries, from a small pair of packages of our own and from the real ones."""
 
-from __future__ import annotations
-
 import io
 import json
 import tarfile

@@ -1,7 +1,5 @@
 """Java programs, and what is said where they cannot be had."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """How a Kafka is laid out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

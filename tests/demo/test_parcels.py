@@ -1,7 +1,5 @@
 """The parcel carrier's catalogue and events."""
 
-from __future__ import annotations
-
 import json
 
 import jsonschema_rs

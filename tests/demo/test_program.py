@@ -1,7 +1,5 @@
 """Programs beside the demonstration: on ports of their own, and gone with it however it ends."""
 
-from __future__ import annotations
-
 import os
 import select
 import socket

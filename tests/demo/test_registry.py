@@ -1,7 +1,5 @@
 """The server of the demonstration."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import httpx

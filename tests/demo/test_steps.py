@@ -1,7 +1,5 @@
 """The demonstration as anyone runs it, small: a real server, real Spark, real tables."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

@@ -1,7 +1,5 @@
 """The stream of the demonstration: its job file, and what it tells."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

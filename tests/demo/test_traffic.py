@@ -1,7 +1,5 @@
 """Traffic files and the ledger of what must become of each line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from signalbook.demo.traffic import TOKEN, SeededFault, TrafficTemplate, make_plan, write

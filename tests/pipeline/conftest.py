@@ -1,7 +1,5 @@
 """A catalogue of parcels, events that fit it, and one Spark session for all tests of this room."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Outputs that fail for good after some operations, as for a driver that crashes: stores in memory, and folders."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Who asks the stores of Google and Azure in tests: variables and files of each way to be somebody there."""
 
-from __future__ import annotations
-
 import json
 import os
 import time
@@ -25,7 +23,6 @@ cat "$0.json"
 
 
 def set_all(environ: pytest.MonkeyPatch, variables: Mapping[str, str]) -> None:
-    """Set these variables."""
     for name, value in variables.items():
         environ.setenv(name, value)
 

@@ -1,7 +1,5 @@
 """Records of a Kafka topic, as Spark brings them, and events in binary mode with all that can be wrong with them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zlib
@@ -26,7 +24,6 @@ def rows(
     topic: str | None = "orders",
     keys: Sequence[bytes | None] = (b"k",),
 ) -> pa.RecordBatch:
-    """Return the records of a topic, whose keys are `keys` in turn."""
     rows_ = [
         {
             "protocol": "KAFKA",
@@ -89,9 +86,10 @@ def written(format: str, schema: str) -> dict[str, str]:
     return {"dataschemaformat": format, "dataschemauri": f"/schemagroups/parcels/schemas/{schema}"}
 
 
-def _avro(value: Any) -> bytes:
+def write_datum(schema: Any, value: Any) -> bytes:
+    """Return a value in Avro, without its schema."""
     stream = BytesIO()
-    fastavro.schemaless_writer(stream, AVRO, value)
+    fastavro.schemaless_writer(stream, schema, value)
     return stream.getvalue()
 
 
@@ -130,8 +128,8 @@ JSON_VALUES = (
     *(b"", b"{", b"null", b"\xef\xbb\xbf{}", b'{"id":"P","weight":1}\n', b'{"id":"P","weight":1} {}'),
 )
 AVRO_VALUES = (
-    _avro({"id": "P", "weight": 1.5, "sides": [1, -2, 300], "how": "BELT"}),
-    _avro({"id": "", "weight": None, "sides": [], "how": "HAND"}),
+    write_datum(AVRO, {"id": "P", "weight": 1.5, "sides": [1, -2, 300], "how": "BELT"}),
+    write_datum(AVRO, {"id": "", "weight": None, "sides": [], "how": "HAND"}),
     *(b"", b"\x02P", b"\x02P\x00\x00\x04", b"\x02P\x00\x00\x02x", b"\x02\xff\x00\x00\x00", b"\x02P\x04\x00\x00"),
     *(b"\x02P\x00\x01\x02\x06\x00\x00", b"\x02P\x00\x02\xfe\xff\xff\xff\x1f\x00\x00"),
     *(b"\xff" * 20, b"\x01P\x00\x00\x00"),

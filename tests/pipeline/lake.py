@@ -45,7 +45,6 @@ def rest_choice(request: pytest.FixtureRequest) -> CatalogChoice:
 
 
 def folder(job: OutputOptions) -> Path:
-    """The output folder of a job."""
     local_folder = job.place.folder
     assert local_folder is not None
     return local_folder
@@ -110,7 +109,6 @@ class Lake:
         return open_tables(self.place, self.table_format)
 
     def files(self, table: TableName = ORDER) -> list[Place]:
-        """The files of a table."""
         folder = self.place / find_table_folder(table, self.table_format)
         return [folder / file.name for file in self.journal.find_files()[table]]
 
@@ -151,7 +149,6 @@ class Lake:
         return batch
 
     def commit(self, batch: JournalEntry, show: Callable[[Progress], None] = lambda _: None) -> None:
-        """Commit it."""
         commit(self.journal, self.tables, batch, show)
 
     def put(self, rows: list[dict[str, Any]], columns: Columns, table: TableName = ORDER) -> TableName:

@@ -1,7 +1,5 @@
 """Commands of the pipeline without Spark: their tasks run in this process."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Places that tests write to: folders here and in HDFS, new prefixes on S3 servers and by Google's and Azure's API."""
 
-from __future__ import annotations
-
 import secrets
 from pathlib import Path
 
@@ -24,7 +22,6 @@ def storage_of(port: int, **more: str) -> Storage:
 
 
 def place(kind: str, folder: Path, request: pytest.FixtureRequest) -> Place:
-    """An empty place of one of ``KINDS``."""
     if kind == "local":
         return place_of(folder)
     server, prefix = request.getfixturevalue(kind), secrets.token_hex(4)

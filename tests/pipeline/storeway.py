@@ -1,7 +1,5 @@
 """A way to an S3 server on which requests fail, are lost, repeated or slow, answers end early, listings are old."""
 
-from __future__ import annotations
-
 import http.client
 import threading
 import time

@@ -1,7 +1,5 @@
 """Values become arrays, in either form, and back."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from types import SimpleNamespace

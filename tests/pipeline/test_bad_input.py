@@ -3,8 +3,6 @@
 The same requests go through the message library one by one, and through one run of the pipeline together.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import zlib

@@ -3,8 +3,6 @@
 Starting it takes half a minute of processor time: ``make cluster`` runs this test, the others do not.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

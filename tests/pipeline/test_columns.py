@@ -1,7 +1,5 @@
 """Shapes become columns that table formats hold."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -1,7 +1,5 @@
 """What is prepared is committed, or forgotten where that has become impossible and nothing hangs on it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

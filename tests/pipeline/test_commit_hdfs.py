@@ -1,7 +1,5 @@
 """Batches in HDFS: each row lands once, wherever the driver is killed."""
 
-from __future__ import annotations
-
 import pickle
 import signal
 import subprocess

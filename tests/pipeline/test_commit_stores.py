@@ -1,14 +1,12 @@
 """Batches in a store: each row lands once, whatever becomes of requests, and wherever the driver is killed."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -188,21 +186,21 @@ class Killing:
         return None
 
 
-def killed(way: StoreWay, lake: Lake, at: int, *, after: bool) -> bool:
-    """Return True if a process that does the work was killed with a request; False if it finished before."""
-    command = [sys.executable, "-c", _WORKS, pickle.dumps(lake.place).hex(), lake.table_format]
+def kill_at(way: StoreWay, at: int, *, after: bool, program: str, arguments: Sequence[str]) -> tuple[bool, list[bytes]]:
+    """Run a program that begins its work by a line. Return True if it was killed with a request, and what it wrote."""
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=ROOT) as process:
+    with subprocess.Popen([sys.executable, "-c", program, *arguments], stdin=pipe, stdout=pipe, cwd=ROOT) as process:
         assert process.stdout is not None
         assert process.stdin is not None
         assert process.stdout.readline() == b"begins\n"
         way.fate = killing = Killing(process.pid, at, after=after)
         process.stdin.write(b"\n")
         process.stdin.close()
+        written = [*process.stdout]
         process.wait()
     way.fate = storeway.delivered
     assert killing.done or process.returncode == 0
-    return killing.done
+    return killing.done, written
 
 
 @pytest.mark.merge
@@ -211,7 +209,8 @@ def test_killed_driver_leaves_a_consistent_output(way: StoreWay, lake: Lake, req
     every = request.config.getoption("--every-request")
     step = every or 53
     at, after = step, False
-    while killed(way, lake, at, after=after):
+    arguments = [pickle.dumps(lake.place).hex(), lake.table_format]
+    while kill_at(way, at, after=after, program=_WORKS, arguments=arguments)[0]:
         work(lake)
         assert numbers(lake) == [0, 1, 2], f"killed with request {at}, which was{'' if after else ' not'} made"
         assert len(lake.journal.find_files()[ORDER]) == 1

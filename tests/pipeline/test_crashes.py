@@ -1,7 +1,5 @@
 """A driver that crashes after any operation on its output: the next one leaves each message in one table, once."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """What people read when a run fails."""
 
-from __future__ import annotations
-
 import errno
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What columns of times, dates and decimals hold of values, and the native module's word on the same texts."""
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, date, datetime
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """A batch is prepared, then committed, and never in between."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading
@@ -46,15 +44,15 @@ def test_news_are_in_the_order_of_their_commits(tmp_path: Path) -> None:
     """Also of batches that are committed faster than the clock of a file system ticks."""
     journal = Journal.open(tmp_path)
     names = [f"{number:03}" for number in reversed(range(100))]
-    for name in names:
-        journal.commit(prepared(journal, name))
+    land(journal, *map(batch, names))
     assert journal.list_new(()) == names
     assert journal.list_new(names[:98]) == names[98:]
 
 
-def prepared(journal: Journal, name: str) -> JournalEntry:
-    journal.prepare(batch(name))
-    return batch(name)
+def land(journal: Journal, *entries: JournalEntry) -> None:
+    for entry in entries:
+        journal.prepare(entry)
+        journal.commit(entry)
 
 
 def test_concurrent_runs_are_rejected(tmp_path: Path) -> None:
@@ -97,17 +95,10 @@ def test_a_broken_entry_is_named(tmp_path: Path) -> None:
 
 
 def test_an_entry_of_a_former_program(tmp_path: Path) -> None:
-    entry = {
-        "id": "b1",
-        "fingerprint": "f",
-        "origin": "o",
-        "table_format": "parquet",
-        "tally": {"read": 2, "dropped": 0, "dead_lettered": 0, "landed": {"/x": 2}, "rejected": {}, "reasons": {}},
-        "files": [],
-        "seconds": 0.5,
-    }
+    tally = {"read": 2, "dropped": 0, "dead_lettered": 0, "landed": {"/x": 2}, "rejected": {}, "reasons": {}}
+    entry = {"id": "b1", "fingerprint": "f", "origin": "o", "table_format": "parquet", "files": [], "seconds": 0.5}
     journal = Journal.open(tmp_path)
-    (tmp_path / "batches" / "b1.json").write_text(json.dumps(entry))
+    (tmp_path / "batches" / "b1.json").write_text(json.dumps(entry | {"tally": tally}))
     stored_entry = journal.find("b1")
     assert stored_entry is not None
     assert (stored_entry.report().landed, stored_entry.report().finished) == (2, None)
@@ -156,9 +147,7 @@ def test_files_that_others_stand_for_are_no_files_of_a_table(tmp_path: Path) -> 
     for name in ("f", "g"):
         (tmp_path / "tables" / "g" / "m").mkdir(parents=True, exist_ok=True)
         (tmp_path / "tables" / "g" / "m" / name).touch()
-    for entry in (batch("b1"), replace(batch("b2"), files=(replace(FILE, name="g"),), removed=(FILE,))):
-        journal.prepare(entry)
-        journal.commit(entry)
+    land(journal, batch("b1"), replace(batch("b2"), files=(replace(FILE, name="g"),), removed=(FILE,)))
     assert journal.find_files() == {FILE.table: [replace(FILE, name="g")]}
     assert journal.find_files(lambda table: table == DEAD_LETTERS) == {}
 
@@ -167,25 +156,19 @@ def test_columns_are_as_they_were_decided_last(tmp_path: Path) -> None:
     """Tables that are there go on as they are, unless a policy says otherwise; new ones have columns of their types."""
     journal = Journal.open(tmp_path)
     assert settle_columns(Policy(), journal).columns == "typed"
-    journal.commit(prepared(journal, "b1"))  # as former programs wrote them
+    land(journal, batch("b1"))  # as former programs wrote them
     assert settle_columns(Policy(), journal).columns == "as_sent"
     assert settle_columns(Policy(columns="typed"), journal).columns == "typed"
     other = Journal.open(tmp_path / "other")
-    other.prepare(replace(batch("b1"), columns="typed"))
-    other.commit(replace(batch("b1"), columns="typed"))
+    land(other, replace(batch("b1"), columns="typed"))
     assert settle_columns(Policy(), other).columns == "typed"
 
 
 def test_columns_follow_the_last_landed_batch(tmp_path: Path) -> None:
     """Whatever names batches have: one that had other columns is followed, or tables would alternate."""
     journal = Journal.open(tmp_path)
-    for number in reversed(range(10)):
-        entry = batch(str(number)) if number else replace(batch("0"), columns="typed")
-        journal.prepare(entry)
-        journal.commit(entry)
-    dead = replace(batch("5x"), files=(replace(FILE, table=DEAD_LETTERS),))
-    journal.prepare(dead)
-    journal.commit(dead)
+    land(journal, *(batch(str(number)) for number in reversed(range(1, 10))), replace(batch("0"), columns="typed"))
+    land(journal, replace(batch("5x"), files=(replace(FILE, table=DEAD_LETTERS),)))
     assert settle_columns(Policy(), journal).columns == "typed"
 
 
@@ -248,8 +231,7 @@ def test_waiting_run_continues_after_a_run_that_leaves_nothing(tmp_path: Path) -
         begun.set()
         with second.lock_output(600.0):
             entered.set()
-            second.prepare(batch())
-            second.commit(batch())
+            land(second, batch())
 
     waiting = threading.Thread(target=wait)
     with suppress(ZeroDivisionError), first.lock_output():
@@ -259,9 +241,3 @@ def test_waiting_run_continues_after_a_run_that_leaves_nothing(tmp_path: Path) -
         raise ZeroDivisionError
     waiting.join()
     assert Journal.open_existing(output).find("b1") == batch()
-    with (
-        Journal.open(output).lock_output(),
-        pytest.raises(PipelineError, match="another run"),
-        Journal.open(output).lock_output(),
-    ):
-        pass

@@ -1,7 +1,5 @@
 """The journal in a store: what one folder's lock decides elsewhere is decided by conditional writes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +22,6 @@ pytestmark = pytest.mark.merge
 
 @pytest.fixture(params=SERVERS)
 def output(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """An output."""
     return place(request.param, tmp_path, request)
 
 

@@ -1,7 +1,5 @@
 """One program at a time: by a file's lock, or a lease in a store."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import subprocess

@@ -1,7 +1,5 @@
 """The native module is the one that the sources of this version build; what it is given; without it there is no run."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from types import ModuleType

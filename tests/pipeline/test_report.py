@@ -1,7 +1,5 @@
 """Counts that add up, however the work was divided, and what is shown of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime

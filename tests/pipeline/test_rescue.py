@@ -1,7 +1,5 @@
 """Members without a column: what the fast path keeps of them is what the slow path keeps, and all there was."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings

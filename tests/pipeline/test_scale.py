@@ -1,23 +1,18 @@
 """What grows with the messages, and what does not; on a cluster in test_cluster.py."""
 
-from __future__ import annotations
-
 import cProfile
 import json
 import pstats
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
+from tests.pipeline.landing.test_tasks import staged
 
 from signalbook.messages import Policy
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.tasks import PLAN, PROGRESS, SNAPSHOT, TaskPlan, process_files, read_manifest
-from signalbook.pipeline.sources.base import Split
-from signalbook.values import now
+from signalbook.pipeline.landing.tasks import SNAPSHOT, process_files, read_manifest
 
 Stage = Callable[[int], Path]
 
@@ -26,35 +21,16 @@ Stage = Callable[[int], Path]
 def stage(tmp_path: Path, parcels: Any, definitions: Path) -> Stage:
     """Makes the staging folder of one task of so many events: 95 % of one type, each twentieth of them wrong."""
 
-    def event(number: int) -> dict[str, Any]:
-        parcel_event: dict[str, Any] = parcels.event(
-            number, type=f"parcel.{'accepted' if number % 20 else 'delivered'}"
-        )
-        return parcel_event | ({"data": {"id": number, f"x{number}": 1}} if number % 20 == 7 else {})
+    def event(number: int) -> Any:
+        wrong = {"data": {"id": number, f"x{number}": 1}} if number % 20 == 7 else {}
+        return parcels.event(number, type=f"parcel.{'accepted' if number % 20 else 'delivered'}", **wrong)
 
-    def parcel_event(count: int) -> Path:
+    def make(count: int) -> Path:
         path = tmp_path / f"{count}.jsonl"
         path.write_bytes(parcels.lines(*map(event, range(count))))
         return staged(tmp_path / "out" / ".staging" / str(count), Snapshot.load(str(definitions)), path)
 
-    return parcel_event
-
-
-def staged(folder: Path, snapshot: Snapshot, events: Path) -> Path:
-    """The staging folder of one task that lands these events."""
-    (folder / PROGRESS).mkdir(parents=True)
-    plan = TaskPlan(
-        source="cloudevents-jsonl",
-        tasks=((Split(path=str(events), start=0, end=events.stat().st_size),),),
-        batch="b1",
-        fingerprint=snapshot.fingerprint,
-        landed_at=now(),
-        staged=f".staging/{folder.name}",
-        policy=Policy(),
-    )
-    (folder / PLAN).write_bytes(msgspec.json.encode(plan))
-    (folder / SNAPSHOT).write_bytes(snapshot.to_json())
-    return folder
+    return make
 
 
 def manifest(folder: Path) -> bytes:
@@ -70,12 +46,8 @@ def test_manifest_size_does_not_depend_on_the_messages(stage: Stage) -> None:
 
 def test_rare_messages_land_with_frequent_ones(stage: Stage, tmp_path: Path) -> None:
     tally = read_manifest(manifest(stage(2000))).tally
-    assert tally.landed == Counter(
-        {
-            "/messagegroups/parcels/messages/parcel.accepted": 1800,
-            "/messagegroups/parcels/messages/parcel.delivered": 100,
-        }
-    )
+    group = "/messagegroups/parcels/messages"
+    assert tally.landed == {f"{group}/parcel.accepted": 1800, f"{group}/parcel.delivered": 100}
     assert (tally.read, tally.dead_lettered) == (2000, 100)
     assert tally.bytes == (tmp_path / "2000.jsonl").stat().st_size
 
@@ -91,21 +63,13 @@ def wide(types: int, members: int) -> Snapshot:
     """Definitions of so many types of events, each with so many members in its payloads."""
     schemas: dict[str, Any] = {}
     messages: dict[str, Any] = {}
+    typed = {"envelope": "CloudEvents/1.0", "dataschemaformat": "JsonSchema/draft-07"}
     for name in (f"wide{members}.{number}" for number in range(types)):
         schema = {"type": "object", "properties": {f"m{number}": {"type": "string"} for number in range(members)}}
-        version = {"versionid": "1", "format": "JsonSchema/draft-07", "schema": schema}
-        schemas[name] = {"schemaid": name, "versions": {"1": version}}
-        messages[name] = {
-            "messageid": name,
-            "envelope": "CloudEvents/1.0",
-            "envelopemetadata": {"type": {"value": name}},
-            "dataschemaformat": "JsonSchema/draft-07",
-            "dataschemaxid": f"/schemagroups/g/schemas/{name}",
-        }
-    document = {
-        "schemagroups": {"g": {"schemagroupid": "g", "schemas": schemas}},
-        "messagegroups": {"g": {"messagegroupid": "g", "messages": messages}},
-    }
+        schemas[name] = {"versions": {"1": {"format": "JsonSchema/draft-07", "schema": schema}}}
+        metadata, uri = {"type": {"value": name}}, f"/schemagroups/g/schemas/{name}"
+        messages[name] = {**typed, "envelopemetadata": metadata, "dataschemauri": uri}
+    document = {"schemagroups": {"g": {"schemas": schemas}}, "messagegroups": {"g": {"messages": messages}}}
     return Snapshot.of_documents([("definitions", document)], ["/messagegroups/g"])
 
 
@@ -115,16 +79,10 @@ def calls(folder: Path, types: int, members: int) -> int:
     """
     snapshot, events = wide(types, members), folder / f"{types}-{members}.jsonl"
     data = {f"m{number}": "text" for number in range(members)}
-    numbered = enumerate(sorted(snapshot.compile(Policy()).definitions) * 2)
-    events.write_text(
-        "".join(
-            json.dumps(
-                {"specversion": "1.0", "id": f"{number}", "source": "/s", "type": xid.rpartition("/")[2], "data": data}
-            )
-            + "\n"
-            for number, xid in numbered
-        )
-    )
+    kinds = [xid.rpartition("/")[2] for xid in sorted(snapshot.compile(Policy()).definitions)] * 2
+    event = {"specversion": "1.0", "source": "/s", "data": data}
+    lines = [json.dumps({**event, "id": f"{number}", "type": kind}) + "\n" for number, kind in enumerate(kinds)]
+    events.write_text("".join(lines))
     for turn in range(3):
         task = staged(folder / "out" / ".staging" / f"{types}-{members}-{turn}", snapshot, events)
         with cProfile.Profile() as profile:

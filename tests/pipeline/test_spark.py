@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pyspark.sql import SparkSession
 
 from signalbook.pipeline.spark import build_numbers, unite_frames

@@ -1,7 +1,5 @@
 """Rows go to the table of their definition that takes their columns, in both formats."""
 
-from __future__ import annotations
-
 import shutil
 from datetime import timedelta
 from pathlib import Path

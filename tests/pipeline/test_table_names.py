@@ -1,7 +1,5 @@
 """Tables are named by their definition, whatever its ids look like."""
 
-from __future__ import annotations
-
 from pathlib import PurePosixPath
 
 import pytest

@@ -1,7 +1,5 @@
 """The kinds of violations that are reported: few, counted right, with small examples."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from hypothesis import given

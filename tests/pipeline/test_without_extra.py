@@ -1,7 +1,5 @@
 """The package without what ``signalbook[pipeline]`` installs: definitions can be read, and what is missing is named."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What a connection makes of a peer that does not keep to the protocol, or says no."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Messages: sections to bytes and back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a receiver makes of transfers, windows and ends; and messages of a real broker."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count

@@ -1,7 +1,5 @@
 """What a sender makes of credit, windows and answers; that brokers take its messages is seen in the tests of sinks."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The type system of AMQP 1.0: encodings of the standard, every value back, and texts that are none."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import UUID
 

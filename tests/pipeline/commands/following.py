@@ -1,14 +1,12 @@
 """What tests of streams have in common: streams of what is there now, drivers that die, and where everything is."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +45,26 @@ def sent(output: Path) -> set[str]:
             message = str(letter)
             event_ids.update(re.findall(r"\be-\d+\b", message))
     return event_ids
+
+
+def number_events(parcels: Any, first: int, count: int) -> Iterator[tuple[dict[str, Any], bool]]:
+    """Yield events, of which each tenth is wrong, and True for each third, which is sent in binary mode."""
+    for number in range(first, first + count):
+        yield parcels.event(number, **({"data": {"id": 1}} if number % 10 == 9 else {})), number % 3 == 1
+
+
+def build_stream_job(definitions: Path, output: Path | str, url: str, input_format: str, **more: Any) -> Job:
+    options: dict[str, Any] = {"table_format": "parquet", "partition": "none", **more}
+    return Job(registry=str(definitions), inputs=(url,), input_format=input_format, output=output, **options)
+
+
+def landed_rows(job: Job) -> list[dict[str, Any]]:
+    return [row for path in folder(job).glob("tables/**/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
+
+
+def read_contents(job: Job) -> bytes:
+    """Return all that is in the files of an output."""
+    return b"".join(path.read_bytes() for path in folder(job).rglob("*") if path.is_file())
 
 
 def follow(job: Job, **more: Any) -> list[Report]:

@@ -1,18 +1,13 @@
 """Commands that are killed at a stage of theirs, by a signal that leaves them no time for anything."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from itertools import product
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from signalbook.pipeline import Progress
 
@@ -22,25 +17,6 @@ import pickle, sys
 from tests.pipeline.commands.killing import die_at
 die_at(*pickle.load(sys.stdin.buffer))
 """
-
-
-MERGE_STAGE = ("committing", 1)
-"""The stage at which ``make merge`` kills: where there are two tables, one of them has its rows."""
-
-
-def list_kills(
-    fast: Sequence[tuple[str, ...]], slow_stores: Iterable[tuple[str, ...]], stages: Sequence[tuple[str, int | None]]
-) -> list[Any]:
-    """Return a test case for each store and stage.
-
-    ``make test`` kills at all stages with the ``fast`` stores, which are folders and formats that can be forked.
-    ``make merge`` kills once with each of the ``slow_stores``, and ``make soak`` at their other stages and with S3Mock.
-    """
-    slow = []
-    for store, stage in product(slow_stores, stages):
-        merged = stage == MERGE_STAGE and not any(part.endswith("s3mock") for part in store)
-        slow.append(pytest.param(*store, *stage, marks=pytest.mark.merge if merged else pytest.mark.soak))
-    return [*(pytest.param(*store, *stage) for store in fast for stage in stages), *slow]
 
 
 def killed_at(stage: str, progress_done: int | None, command: Callable[..., Any], job: Any, *, forked: bool) -> None:
@@ -61,8 +37,6 @@ def killed_at(stage: str, progress_done: int | None, command: Callable[..., Any]
 
 
 def die_at(stage: str, progress_done: int | None, command: Callable[..., Any], job: Any) -> None:
-    """Run the command and die at the given stage."""
-
     def show(progress: Progress) -> None:
         if progress.stage == stage and progress_done in (None, progress.done):
             os.kill(os.getpid(), signal.SIGKILL)

@@ -1,7 +1,5 @@
 """A candidate against what landed and what did not: who would be hurt, who would be helped."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

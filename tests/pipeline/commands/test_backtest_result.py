@@ -1,7 +1,5 @@
 """Sums of comparisons that merge, and a comment that messages cannot break out of."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from signalbook.pipeline.commands.backtest_result import Backtest, ChangedVerdict, VerdictChanges

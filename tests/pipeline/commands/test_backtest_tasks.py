@@ -1,7 +1,5 @@
 """One task of a backtest by itself: what is counted, and for whom."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

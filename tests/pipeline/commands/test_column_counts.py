@@ -1,7 +1,5 @@
 """Counts of the values of columns, and what becomes of them when they are merged."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from datetime import UTC, date, datetime

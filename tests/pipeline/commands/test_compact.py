@@ -1,8 +1,5 @@
-"""Small files become few, no row is lost or doubled, wherever a compaction dies."""
+"""Small files become few, and no row is lost or doubled."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -10,16 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipeline.commands.killing import killed_at, list_kills
-from tests.pipeline.lake import KINDS, NOON, ORDER, XID, Lake, counted_reads
-from tests.pipeline.s3 import S3
+from tests.pipeline.lake import KINDS, NOON, ORDER, XID, Lake
 
 from signalbook.pipeline.commands import compact as compact_command
 from signalbook.pipeline.commands.compact import TARGET, Compaction, compact
-from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress
-from signalbook.pipeline.places import Place
 from signalbook.pipeline.table_names import TableName
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
@@ -74,50 +67,6 @@ def test_row_groups_are_written_as_they_fill(lake: Lake, monkeypatch: pytest.Mon
     compact(lake.output, (), TARGET, quiet)
     compacted_file = next(path for path in lake.files() if "compact-" in path.name)
     assert pq.ParquetFile(compacted_file.open_for_arrow()).num_row_groups == 4
-
-
-def test_row_group_is_read_with_few_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake = Lake(tmp_path / "lake", "parquet")
-    for _ in range(2):
-        lake.put([{"a0": 1}], {f"a{number}": INT for number in range(60)})
-    reads = counted_reads(monkeypatch)
-    (result,) = compact(lake.output, (), TARGET, quiet)
-    assert result.rows == 2
-    assert 0 < len(reads) < 20
-
-
-FAST = [("iceberg",)]
-KILLED_AT: list[tuple[str, int | None]] = [
-    ("compacting", None),
-    ("prepared", 0),
-    ("committing", 0),
-    ("committing", 1),
-    ("committed", 1),
-]
-WHERE = (*KINDS, *(f"{table_format}-{server}" for server in S3 for table_format in ("parquet", "iceberg", "delta")))
-SLOW = [(where,) for where in WHERE if (where,) not in FAST]
-
-
-def compacted(output: Place, show: Callable[[Progress], None]) -> None:
-    """Run the compaction that is killed."""
-    compact(output, (), TARGET, show)
-
-
-@pytest.mark.parametrize(("lake", "stage", "progress_done"), list_kills(FAST, SLOW, KILLED_AT), indirect=["lake"])
-def test_a_killed_compaction_is_completed_or_forgotten(lake: Lake, stage: str, progress_done: int | None) -> None:
-    """The next one does what is left, whatever came of it."""
-    before = lake.rows()
-    killed_at(stage, progress_done, compacted, lake.place, forked=lake.stored is None and lake.table_format != "delta")
-    assert len(lake.journal.list_unfinished()) == (stage in ("prepared", "committing"))
-    with lake.journal.lock_output():
-        complete_unfinished(lake.journal, quiet)
-    assert lake.rows() == before
-    assert len(names(lake)) == (5 if stage == "compacting" else 2)
-    lake.check_whole()
-    assert len(compact(lake.place, (), TARGET, quiet)) == (stage == "compacting")
-    assert lake.rows() == before
-    assert len(names(lake)) == 2
-    lake.check_whole()
 
 
 @pytest.mark.parametrize("lost", [1, 2])

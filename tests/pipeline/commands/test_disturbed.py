@@ -1,10 +1,7 @@
 """Whole commands whose way to a store disturbs them: each message is in one place, once, by then or by the next run."""
 
-from __future__ import annotations
-
 import re
 import secrets
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +10,6 @@ from typing import Any, cast
 import pytest
 from tests.brokers.servers import BUCKET
 from tests.pipeline import storeway
-from tests.pipeline.commands.following import follow
 from tests.pipeline.commands.test_replay import relax
 from tests.pipeline.commands.test_stream import Topic, producer, topic  # noqa: F401 - fixtures
 from tests.pipeline.lake import Lake
@@ -86,7 +82,6 @@ def job(kind: str, root: Place, definitions: Path) -> Job:
 
 
 def lands(job: Job) -> Lake:
-    """Return the lake that a job writes to."""
     return Lake(Path("unused"), job.table_format, stored=job.place)
 
 
@@ -216,36 +211,4 @@ def test_runs_tolerate_stale_listings(way: StoreWay, root: Place, job: Job, defi
     assert run(second(job, root)).landed == 9
     assert landed(job) == [*range(9), *range(10, 19)]
     assert len(lands(job).rows(DEAD_LETTERS)) == 2
-    lands(job).check_whole()
-
-
-@pytest.mark.usefixtures("spark_session")
-@pytest.mark.parametrize("kind", merge_some(KINDS[:3][::-1], 1), indirect=True)
-def test_a_stream(
-    way: StoreWay,
-    job: Job,
-    topic: Topic,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The stream continues after temporary errors, and ends with the error of the store if it persists."""
-    monkeypatch.setenv("SIGNALBOOK_STATE", str(tmp_path / "state"))
-    job = replace(job, inputs=(topic.url,), input_format="kafka", batch_id="")
-    way.fate = now_and_then(in_turn(*FATES))
-    topic.send(20)
-    assert sum(report.tally.read for report in follow(job, most=12)) == 20
-    for number, pattern in enumerate((r"/\.staging/.*\.parquet", "/batches/prepared/", "/tables/", "/batches/stream-")):
-        topic.send(5)
-        way.fate = Refusing(pattern, 1)
-        with pytest.raises(PipelineError, match="the store answers 403"):
-            follow(job)
-        if number % 2:
-            shutil.rmtree(tmp_path / "state")
-        way.fate = now_and_then(in_turn(*FATES))
-        follow(job)
-    way.fate = storeway.delivered
-    assert landed(job) == [number for number in range(40) if number % 10 != 9]
-    assert len(lands(job).rows(DEAD_LETTERS)) == 4
-    monkeypatch.setattr("signalbook.pipeline.journal._FORGOTTEN", 0)  # of the entry that could not be written
-    lands(job).journal.sweep()
     lands(job).check_whole()

@@ -1,7 +1,5 @@
 """Next versions of definitions that exist, for messages that have drifted from them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

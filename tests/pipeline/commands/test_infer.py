@@ -1,7 +1,5 @@
 """Definitions that are inferred from files."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import threading

@@ -1,7 +1,5 @@
 """Profiles tell what lies in the tables."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

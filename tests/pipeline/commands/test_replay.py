@@ -1,6 +1,4 @@
-"""Dead letters that conform by now are moved, once, whenever a replay dies; all others stay as they are."""
-
-from __future__ import annotations
+"""Dead letters that conform by now are moved, once; all others stay as they are."""
 
 import json
 from collections.abc import Callable
@@ -10,18 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipeline.commands.killing import MERGE_STAGE, killed_at
 from tests.pipeline.commands.test_run import rows
-from tests.pipeline.lake import Lake, folder
+from tests.pipeline.lake import folder
 from tests.pipeline.local import replay, run
-from tests.pipeline.s3 import place
 
 from signalbook.messages import parse_flags
-from signalbook.pipeline import Job, PipelineError, Place
+from signalbook.pipeline import Job, PipelineError
 from signalbook.pipeline.job.jobs import DeadLetterFilter, ReplayJob
 from signalbook.pipeline.journal import Journal, TableFormat
-from signalbook.pipeline.places import Where, place_of
-from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.values import JSONObject
 
@@ -45,18 +39,16 @@ def events(parcels: Any) -> list[JSONObject]:
 
 
 @pytest.fixture
-def make_job(tmp_path: Path, definitions: Path, parcels: Any, request: pytest.FixtureRequest) -> Make:
-    """Lands the six events in a folder or store, in a format, and makes jobs to replay its dead letters."""
+def make_job(tmp_path: Path, definitions: Path, parcels: Any) -> Make:
+    """Lands the six events in a format, and makes jobs to replay its dead letters."""
     (tmp_path / "in.jsonl").write_bytes(parcels.lines(*events(parcels)) + b"{\n")
-    outputs: dict[str, Place] = {}
 
-    def make(table_format: TableFormat, server: str = "local", **options: Any) -> ReplayJob:
-        if table_format not in outputs:
-            output = outputs[table_format] = place(server, tmp_path / table_format, request)
-            landing: dict[str, Any] = {"output": output, "storage": output.storage, "table_format": table_format}
+    def make(table_format: TableFormat, **options: Any) -> ReplayJob:
+        output = tmp_path / table_format
+        if not output.exists():
+            landing: dict[str, Any] = {"output": output, "table_format": table_format}
             run(Job(registry=str(definitions), inputs=(str(tmp_path / "in.jsonl"),), batch_id="b1", **landing))
-        output = outputs[table_format]
-        return ReplayJob(registry=str(definitions), output=output, storage=output.storage, **options)
+        return ReplayJob(registry=str(definitions), output=output, **options)
 
     return make
 
@@ -65,20 +57,13 @@ def files(output: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in output.rglob("*.*") if path.is_file() and path.name != ".lock"}
 
 
-def places(output: Where) -> dict[str, list[str]]:
+def places(output: Path) -> dict[str, list[str]]:
     """The ids of events by table; every event is in one place, once."""
-    table_format = Journal.open_existing(output).find_table_format()
-    assert table_format is not None
-    lake = Lake(Path("unused"), table_format, stored=place_of(output))
-    landed = [row["ce_id"] for row in lake.rows(TableName("parcels", "parcel.accepted"))]
-    letters = [row["original"] for row in lake.rows(DEAD_LETTERS)]
+    letters = [row["original"] for row in rows(output, "dead_letters")]
     return {
-        "landed": sorted(landed),
+        "landed": sorted(row["ce_id"] for row in rows(output, "parcels/parcel.accepted")),
         "dead": sorted(json.loads(text)["id"] if b"id" in text else "" for text in letters),
     }
-
-
-AFTER = {"landed": ["e-0", "e-1", "e-4", "e-5"], "dead": ["", "e-2", "e-3"]}
 
 
 @pytest.mark.parametrize("table_format", ["parquet", "iceberg", "delta"])
@@ -96,46 +81,12 @@ def test_conforming_letters_are_replayed(make_job: Make, table_format: TableForm
     }  # fmt: skip
     assert (result["replayed"], result["dead_lettered"], result["changed"]) == (5, 3, 1)
     assert result["reasons"] == {"decode_error": 1, "no_match": 1, "schema_violation": 1}
-    assert places(output) == AFTER
+    assert places(output) == {"landed": ["e-0", "e-1", "e-4", "e-5"], "dead": ["", "e-2", "e-3"]}
     landed = {row["ce_id"]: row for row in rows(output, "parcels/parcel.accepted")}
     assert (landed["e-1"]["_batch"], landed["e-1"]["_source"]) == (result["batch"], landed["e-0"]["_source"])
     assert all(row["batch"] == "b1" for row in rows(output, "dead_letters"))
     after = files(output)
     assert (replay(make_job(table_format)).to_json()["landed"], files(output) == after) == (0, True)
-
-
-KILLED_AT: list[tuple[TableFormat, str, int]] = [
-    ("parquet", "processing", 0),
-    ("parquet", "prepared", 0),
-    ("parquet", "committing", 0),
-    ("parquet", "committing", 1),
-    ("parquet", "committed", 2),
-    ("iceberg", "prepared", 0),
-    ("iceberg", "committing", 1),
-]
-# Where one of two tables has lost or got its rows: in a folder by make test, in a store by make merge.
-MARKS = {"s3proxy": [pytest.mark.merge], "local": []}
-KILLED = [
-    pytest.param(server, *at, marks=MARKS[server] if at[1:] == MERGE_STAGE else pytest.mark.soak)
-    for server in MARKS
-    for at in KILLED_AT
-]
-
-
-@pytest.mark.parametrize(("server", "table_format", "stage", "progress_done"), KILLED)
-def test_a_killed_replay_is_completed_or_was_never_begun(
-    make_job: Make, server: str, table_format: TableFormat, stage: str, progress_done: int, definitions: Path
-) -> None:
-    """Every message is in one place, once, wherever the driver died."""
-    job = make_job(table_format, server)
-    relax(definitions)
-    killed_at(stage, progress_done, replay, job, forked=server == "local")
-    assert len(Journal.open_existing(job.place).list_unfinished()) == (stage in ("prepared", "committing"))
-    replay(job)
-    assert places(job.place) == AFTER
-    staged = [entry.path for entry in (job.place / ".staging").list_files(deep=True)]
-    assert all(path.endswith("/claim") for path in staged)  # which says in a store that an attempt was swept
-    assert not Journal.open_existing(job.place).list_unfinished()
 
 
 def test_only_selected_letters_are_replayed(make_job: Make, definitions: Path) -> None:

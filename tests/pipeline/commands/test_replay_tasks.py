@@ -1,7 +1,5 @@
 """One task of a replay by itself: which files of dead letters go, and what remains of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is secret in a job is written nowhere: not by the commands, and not by Spark, whatever it logs."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -211,17 +209,6 @@ def test_run_reveals_no_secret(
     outputs_.check()
     event_log = b"".join(content for name, content in outputs_.look().items() if "/events_" in name)
     assert all(name.encode() in event_log for name in FOR_WORKERS)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("table_format", ["iceberg", "parquet"])
-def test_stream_reveals_no_secret(
-    table_format: str, source_url: str, registry: tuple[str, str], lake: Place, outputs_: Told, tmp_path: Path
-) -> None:
-    write_job(tmp_path, registry[0], source_url, table_format, lake, LOGINS["kafka"])
-    assert [report["read"] for report in outputs_.run("stream", "--once")] == [20]
-    assert "signalbook_pipeline" in (tmp_path / "metrics.prom").read_text()
-    outputs_.check()
 
 
 @pytest.mark.parametrize(

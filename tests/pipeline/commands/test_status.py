@@ -1,7 +1,5 @@
 """What is shown of streams."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -51,7 +49,6 @@ def test_a_stream_whose_spool_is_full(
 def test_error_names_the_store_of_an_unreadable_spool(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names the store, as for any unreadable output."""
     output = place("s3proxy", tmp_path, request)
     streamed(output)
 

@@ -1,7 +1,5 @@
 """All commands with inputs and outputs in stores, whose workers share nothing else with the driver."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading
@@ -17,9 +15,8 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow.fs import S3FileSystem
 from pyspark.sql import SparkSession
-from tests.brokers.servers import ACCOUNT_KEY, AZURITE, PASSWORD, USER
+from tests.brokers.servers import ACCOUNT_KEY, AZURITE, PASSWORD
 from tests.pipeline.commands.following import follow
 from tests.pipeline.commands.killing import killed_at
 from tests.pipeline.commands.test_replay import relax
@@ -234,21 +231,6 @@ def test_inputs_of_each_format(
     assert places["e-6"][0] == places["e-5"][0]
     (letter,) = pq.read_table(output / "dead_letters").to_pylist()
     assert letter["source"] == places["e-5"][0]
-
-
-def test_arrow_reads_folders_of_parquet(
-    definitions: Path, parcels: Any, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    root = place("s3proxy", tmp_path, request)
-    (root / "in/a.jsonl").write(parcels.lines(*map(parcels.event, range(5))))
-    run(job_for(root, definitions, "parquet"))
-    options = dict(root.storage.options)
-    there = S3FileSystem(
-        access_key=USER, secret_key=PASSWORD, endpoint_override=options["endpoint"], region=options["region"]
-    )
-    folder = str(root / "lake/tables/parcels/parcel.accepted").removeprefix("s3://")
-    frame = pq.read_table(folder, filesystem=there).to_pandas()
-    assert sorted(frame["ce_id"]) == [f"e-{n}" for n in range(5)]
 
 
 @pytest.mark.parametrize("server", [server for server in SERVERS if server == "s3proxy" or AZURITE.exists()])

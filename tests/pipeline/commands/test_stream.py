@@ -1,7 +1,5 @@
 """Topics of a real Kafka, as batches and as streams: what lands, and that it does once whoever dies when."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -18,18 +16,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import pyarrow.parquet as pq
 import pytest
 from kafka import KafkaProducer
 from pyspark.sql import SparkSession
 from tests.brokers.program import Broker
-from tests.pipeline.commands.following import all_once, dying_at, follow, places
+from tests.pipeline.commands.following import all_once, build_stream_job, dying_at, follow, landed_rows, places
 from tests.pipeline.commands.test_run import rows
 from tests.pipeline.conftest import CONNECTORS
-from tests.pipeline.lake import folder, rest_choice
+from tests.pipeline.lake import folder
 from tests.pipeline.s3 import place
 
-from signalbook.pipeline import Job, PipelineError, Progress, Report, StreamJob, run, status, stream
+from signalbook.pipeline import Job, PipelineError, Report, StreamJob, run, status, stream
 from signalbook.pipeline.commands import stream as stream_command
 from signalbook.pipeline.journal import Journal
 
@@ -90,21 +87,14 @@ def topic(kafka: Broker, producer: KafkaProducer, parcels: Any) -> Topic:
 
 @pytest.fixture
 def job(tmp_path: Path, definitions: Path, topic: Topic) -> Job:
-    return Job(
-        registry=str(definitions),
-        inputs=(topic.url,),
-        input_format="kafka",
-        output=tmp_path / "out",
-        table_format="parquet",
-        partition="none",
-    )
+    return build_stream_job(definitions, tmp_path / "out", topic.url, "kafka")
 
 
 def test_a_topic_as_a_batch(job: Job, topic: Topic) -> None:
     topic.send(30)
     report = run(replace(job, batch_id="b1"))
     assert (report.tally.read, report.landed, report.tally.reasons) == (30, 27, {"schema_violation": 3})
-    rows = [row for path in folder(job).glob("tables/**/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
+    rows = landed_rows(job)
     assert {row["_address"] for row in rows} == {topic.name}
     assert {row["_source"] for row in rows} == {f"kafka:{topic.name}/{n}" for n in range(3)}
     assert all(row["_received_at"] is not None and row["_position"] < 10 for row in rows)
@@ -146,34 +136,6 @@ def test_every_message_lands_exactly_once(job: Job, topic: Topic, monkeypatch: p
     follow(job)
     assert all_once(folder(job), 50)
     assert not list(folder(job).glob(".staging/*"))
-
-
-@pytest.mark.merge
-def test_stream_continues_after_the_catalog_is_killed(
-    job: Job, topic: Topic, own_catalog: Broker, request: pytest.FixtureRequest
-) -> None:
-    """The catalog is killed at a different stage in each batch: the stream ends with an error, and continues when
-    the catalog is back.
-    """
-    job = replace(job, table_format="iceberg", catalog=rest_choice(request))
-
-    def stops_at(stage: str) -> None:
-        def show(progress: Progress) -> None:
-            if progress.stage == stage and own_catalog.runs:
-                own_catalog.kill()
-
-        with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
-            stream_command.stream(
-                StreamJob(job=job, once=True), threading.Event(), lambda _: None, lambda _: None, show
-            )
-
-    for stage in ("processing", "prepared", "committing"):
-        topic.send(10)
-        stops_at(stage)
-        own_catalog.start()
-    follow(job)
-    assert sorted(landed(folder(job))) == sorted(f"e-{number}" for number in range(30) if number % 10 != 9)
-    assert len(rows(folder(job), "dead_letters")) == 3
 
 
 @pytest.mark.merge
@@ -369,6 +331,7 @@ def test_stream_that_cannot_start_is_explained(job: Job, more: dict[str, Any], w
     assert not folder(job).exists()
 
 
+LOGIN = {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}
 SASL = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 BRIEF = "kafka.default.api.timeout.ms=2000&kafka.request.timeout.ms=1000&fetchOffset.numRetries=1"
 FAILURES = [
@@ -377,11 +340,7 @@ FAILURES = [
     (
         "password",
         "parcels",
-        {
-            "kafka.security.protocol": "SASL_PLAINTEXT",
-            "kafka.sasl.mechanism": "PLAIN",
-            "kafka.sasl.jaas.config": f'{SASL} username="nobody" password="hush";',
-        },
+        {**LOGIN, "kafka.sasl.jaas.config": f'{SASL} username="nobody" password="hush";'},
         "^Kafka at .* refuses the login of the options kafka.sasl[^\n]*$",
     ),
     ("plain", "parcels", {"startingOffsets": "tomorrow"}, "tomorrow"),

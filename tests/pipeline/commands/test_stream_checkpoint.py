@@ -1,7 +1,5 @@
 """Checkpoints that are made again out of the journal."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,14 +1,9 @@
 """Topics of a real MQTT broker: what lands, and that all of it does once it is received, whoever dies when."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,8 +18,15 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from tests.brokers.program import Broker
-from tests.brokers.servers import PASSWORD, USER
-from tests.pipeline.commands.following import all_once, dying_at, follow, places, sent, until
+from tests.pipeline.commands.following import (
+    all_once,
+    build_stream_job,
+    dying_at,
+    follow,
+    landed_rows,
+    number_events,
+    until,
+)
 from tests.pipeline.lake import folder
 
 from signalbook.messages import Policy
@@ -62,12 +64,8 @@ class Topic:
 
     def send(self, number: int) -> None:
         """Send so many events."""
-        numbers = range(self.sent, self.sent + number)
-        wrong = [{"data": {"id": 1}} if number_ % 10 == 9 else {} for number_ in numbers]
-        events = [self._parcels.event(number_, **more) for number_, more in zip(numbers, wrong, strict=True)]
-        self.publish(
-            *(self._message(event, binary=number_ % 3 == 1) for number_, event in zip(numbers, events, strict=True))
-        )
+        events = number_events(self._parcels, self.sent, number)
+        self.publish(*(self._message(event, binary=binary) for event, binary in events))
         self.sent += number
 
     def _message(self, event: dict[str, Any], *, binary: bool) -> tuple[str, bytes, dict[str, Any]]:
@@ -84,15 +82,7 @@ def topic(mosquitto: Broker, parcels: Any) -> Topic:
 
 @pytest.fixture
 def job(tmp_path: Path, definitions: Path, topic: Topic) -> Job:
-    return Job(
-        registry=str(definitions),
-        inputs=(topic.url,),
-        input_format="mqtt5",
-        output=tmp_path / "out",
-        table_format="parquet",
-        partition="none",
-        options=PATIENT,
-    )
+    return build_stream_job(definitions, tmp_path / "out", topic.url, "mqtt5", options=PATIENT)
 
 
 def test_stream_continues_where_it_ended(job: Job, topic: Topic) -> None:
@@ -105,16 +95,13 @@ def test_stream_continues_where_it_ended(job: Job, topic: Topic) -> None:
     assert max(report.tally.read for report in reports) <= 12
     assert all_once(folder(job), 30)
     assert sum(report.landed for report in reports) == 27
-    rows = [row for path in folder(job).glob("tables/**/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
+    rows = landed_rows(job)
     assert {(row["_protocol"], row["_address"]) for row in rows} == {("MQTT/5.0", f"{topic.name}/depot")}
     assert {row["_source"].partition(":")[0] for row in rows} == {"mqtt5"}
     assert all(row["_received_at"] is not None for row in rows)
-    headers = [dict(row["_headers"]) for row in rows if row["ce_id"] in ("e-0", "e-1")]
-    assert {header_map["content-type"] for header_map in headers} == {
-        "application/cloudevents+json",
-        "application/json",
-    }
-    assert "e-1" in {header_map.get("id") for header_map in headers}
+    structured, binary = ({**dict(row["_headers"])} for row in rows if row["ce_id"] in ("e-0", "e-1"))
+    assert structured["content-type"] == "application/cloudevents+json"
+    assert (binary["content-type"], binary["id"]) == ("application/json", "e-1")
 
 
 def test_native_messages_land(job: Job, topic: Topic, definitions: Path, parcels: Any) -> None:
@@ -140,12 +127,8 @@ def test_native_messages_land(job: Job, topic: Topic, definitions: Path, parcels
     follow(job)
     user_properties = {"UserProperty": [("eventType", "com.ex.sale")]}
     text = user_properties | {"PayloadFormatIndicator": 1}
-    topic.publish(
-        *(
-            ("store/17/cashierdesk/4", body, properties)
-            for body, properties in ((b"{}", user_properties), (b"\xff", text))
-        )
-    )
+    level = "store/17/cashierdesk/4"
+    topic.publish((level, b"{}", user_properties), (level, b"\xff", text))
     tallies = [report.tally for report in until(job, 2)]
     assert sum((tally.landed for tally in tallies), start=Counter()) == {"/messagegroups/parcels/messages/sale": 1}
     assert sum((tally.reasons for tally in tallies), start=Counter()) == {"decode_error": 1}
@@ -188,72 +171,6 @@ def test_full_spool_stops_the_receiver(job: Job, topic: Topic) -> None:
     late.cancel()
     assert max(report_.tally.read for report_ in reports) < 20
     assert all_once(folder(job), 60)
-
-
-@pytest.mark.soak
-def test_a_driver_killed_for_good(job: Job, topic: Topic, tmp_path: Path) -> None:
-    """The JVM and the receiver of the driver survive for a moment; the job file is that of the documentation."""
-    (tmp_path / "job.toml").write_text(page(job, topic))
-    follow(job, name="sensors")
-    topic.send(20)
-    command = [sys.executable, "-m", "signalbook", "pipeline", "stream", "--job", str(tmp_path / "job.toml")]
-    options = ["--interval", "0", "--master", "local[1]"]
-    with subprocess.Popen([*command, *options], cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 900
-        while not places(folder(job)) and time.monotonic() < deadline:
-            assert process.poll() is None, "the stream ended"
-            time.sleep(0.05)
-        process.kill()
-    topic.send(10)
-    deadline = time.monotonic() + 900
-    while len(sent(folder(job))) < 30 and time.monotonic() < deadline:
-        follow(job, name="sensors")
-    # What was written and not yet acknowledged comes again: to the folder it is at least once, from there once.
-    assert sent(folder(job)) == {f"e-{number}" for number in range(30)}
-    assert set(places(folder(job)).values()) == {1}
-
-
-def page(job: Job, topic: Topic) -> str:
-    """The job file that the documentation shows, for this job."""
-    text = (Path(__file__).parents[3] / "docs" / "pipeline.md").read_text()
-    (page_text,) = (block.removeprefix("toml") for block in text.split("```") if '"mqtt://' in block)
-    page_text = page_text.replace("http://localhost:8080", job.registry).replace('"lake"', f'"{folder(job)}"\n{FORMAT}')
-    page_text = page_text.replace("mqtt://localhost:1883/sensors/+/temperature", topic.url)
-    return "\n".join(line for line in page_text.splitlines() if not line.startswith(("user", "password")))
-
-
-FORMAT = 'table_format = "parquet"\npartition = "none"'
-
-
-def test_a_login_leaves_no_trace(job: Job, topic: Topic, mosquitto: Broker) -> None:
-    secret = replace(
-        job,
-        inputs=(f"mqtt://127.0.0.1:{mosquitto.ports['password']}/{topic.name}/#",),
-        options=PATIENT | {"user": USER, "password": PASSWORD},
-    )
-    follow(secret)
-    topic.send(3)
-    until(secret, 3)
-    contents = b"".join(path.read_bytes() for path in folder(job).rglob("*") if path.is_file())
-    assert PASSWORD.encode() not in contents
-
-
-@pytest.mark.parametrize(
-    ("listener", "options", "words"),
-    [
-        ("password", {"user": USER, "password": "not-it-3"}, "does not take the connection"),
-        ("plain", {"color": "red"}, "MQTT has no option 'color'"),
-        ("none", {"timeout": "0.1"}, "the broker is away: 127.0.0.1:1 cannot be reached"),
-    ],
-)
-def test_stream_error_is_explained(
-    job: Job, mosquitto: Broker, listener: str, options: dict[str, str], words: str
-) -> None:
-    url = f"mqtt://127.0.0.1:{mosquitto.ports.get(listener, 1)}/a"
-    with pytest.raises(PipelineError) as caught:
-        follow(replace(job, inputs=(url,), options=PATIENT | options))
-    assert words in str(caught.value)
-    assert "not-it-3" not in str(caught.value)
 
 
 def test_batch_input_is_rejected(job: Job) -> None:

@@ -1,11 +1,8 @@
 """Streams of a real NATS server: what lands, and that it does once whoever dies when."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
-import shutil
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -14,13 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import nats as client
-import pyarrow.parquet as pq
 import pytest
 from nats.js import JetStreamContext
 from tests.brokers.certificates import Certificates
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
-from tests.pipeline.commands.following import all_once, dying_at, follow
+from tests.pipeline.commands.following import (
+    all_once,
+    build_stream_job,
+    dying_at,
+    follow,
+    landed_rows,
+    number_events,
+    read_contents,
+)
 from tests.pipeline.lake import folder
 
 from signalbook.pipeline import Job, PipelineError, run
@@ -60,10 +64,10 @@ class Stream:
         """Send so many events."""
 
         async def publish(streams: JetStreamContext) -> None:
-            for number_ in range(self.sent, self.sent + number):
-                wrong = {"data": {"id": 1}} if number_ % 10 == 9 else {}
-                payload, headers = self._message(self._parcels.event(number_, **wrong), binary=number_ % 3 == 1)
-                await streams.publish(f"{self.name}.depot.{number_ % 2}", payload, headers=headers)
+            events = number_events(self._parcels, self.sent, number)
+            for place, (event, binary) in enumerate(events, self.sent):
+                payload, headers = self._message(event, binary=binary)
+                await streams.publish(f"{self.name}.depot.{place % 2}", payload, headers=headers)
 
         self.do(publish)
         self.sent += number
@@ -86,15 +90,7 @@ def stream(nats: Broker, parcels: Any) -> Stream:
 
 @pytest.fixture
 def job(tmp_path: Path, definitions: Path, stream: Stream) -> Job:
-    return Job(
-        registry=str(definitions),
-        inputs=(stream.url,),
-        input_format="nats",
-        output=tmp_path / "out",
-        table_format="parquet",
-        partition="none",
-        options=PATIENT,
-    )
+    return build_stream_job(definitions, tmp_path / "out", stream.url, "nats", options=PATIENT)
 
 
 def test_stream_continues_where_it_ended(job: Job, stream: Stream) -> None:
@@ -108,7 +104,7 @@ def test_stream_continues_where_it_ended(job: Job, stream: Stream) -> None:
     assert (second.tally.read, second.landed, second.tally.reasons) == (10, 9, {"schema_violation": 1})
     assert follow(job) == []
     assert all_once(folder(job), 30)
-    rows = [row for path in folder(job).glob("tables/**/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
+    rows = landed_rows(job)
     assert {row["_address"] for row in rows} == {f"{stream.name}.depot.{n}" for n in range(2)}
     assert {row["_source"] for row in rows} == {f"nats:{stream.name}"}
     assert {(row["_protocol"], row["_received_at"] is None) for row in rows} == {("NATS", False)}
@@ -163,9 +159,7 @@ def test_dropped_messages_are_an_error(job: Job, stream: Stream) -> None:
 
 @pytest.mark.parametrize("count", [2, 9])
 def test_recreated_stream_is_read_from_its_beginning(job: Job, stream: Stream, count: int) -> None:
-    """The numbers begin at 1 again: the new stream is read from its beginning, even if it is longer than the old
-    one.
-    """
+    """The numbers begin at 1 again, even if the new stream is longer than the old one."""
     stream.make()
     stream.send(5)
     follow(job)
@@ -174,16 +168,6 @@ def test_recreated_stream_is_read_from_its_beginning(job: Job, stream: Stream, c
     stream.send(count)
     with pytest.raises(PipelineError, match=r"and the one that was read of 20.*: it was made anew; give the stream"):
         follow(job)
-
-
-def test_stream_continues_from_the_journal_without_a_checkpoint(job: Job, stream: Stream) -> None:
-    stream.make()
-    stream.send(5)
-    follow(job)
-    shutil.rmtree(folder(job) / "streams" / "stream" / "checkpoint")
-    stream.send(4)
-    assert [report.tally.read for report in follow(job)] == [4]
-    assert all_once(folder(job), 9)
 
 
 def test_a_login_with_tls_leaves_no_trace(
@@ -196,8 +180,7 @@ def test_a_login_with_tls_leaves_no_trace(
     secure = replace(job, inputs=(stream.url.replace("nats:", "tls:"),), options=options)
     follow(secure)
     assert all_once(folder(job), 3)
-    contents = b"".join(path.read_bytes() for path in folder(job).rglob("*") if path.is_file())
-    assert PASSWORD.encode() not in contents
+    assert PASSWORD.encode() not in read_contents(job)
     with pytest.raises(PipelineError, match="Authorization Violation") as caught:
         follow(replace(secure, options=options | {"password": "not-it-3"}), name="other")
     assert "not-it-3" not in f"{caught.value}{''.join(capfd.readouterr())}"

@@ -1,7 +1,5 @@
 """Streams of MQTT and AMQP whose output is in a store: what was confirmed is there, and lands from there once."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import re
@@ -22,7 +20,7 @@ import pytest
 from tests.brokers.program import Broker
 from tests.brokers.servers import BUCKET
 from tests.pipeline import storeway
-from tests.pipeline.commands.following import follow
+from tests.pipeline.commands.following import build_stream_job, follow
 from tests.pipeline.commands.test_disturbed import FATES, Refusing
 from tests.pipeline.commands.test_stream_amqp import Queue
 from tests.pipeline.commands.test_stream_mqtt import PATIENT, Topic
@@ -52,7 +50,6 @@ class Sending(Protocol):
 
 @pytest.fixture
 def sending(protocol: str, request: pytest.FixtureRequest, parcels: Any) -> Sending:
-    """Return the sender of a protocol."""
     return sender(protocol, request, parcels)
 
 
@@ -72,17 +69,8 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def job_for(root: Place, definitions: Path, protocol: str, sending: Sending) -> Job:
     """Lands what is received at ``root``."""
-    return Job(
-        registry=str(definitions),
-        inputs=(sending.url,),
-        input_format={"mqtt": "mqtt5", "amqp": "amqp"}[protocol],
-        output=str(root / "lake"),
-        storage=root.storage,
-        table_format="parquet",
-        partition="none",
-        options=PATIENT,
-        master="local[1]",
-    )
+    input_format, more = {"mqtt": "mqtt5", "amqp": "amqp"}[protocol], {"storage": root.storage, "options": PATIENT}
+    return build_stream_job(definitions, str(root / "lake"), sending.url, input_format, master="local[1]", **more)
 
 
 def landed(job: Job) -> tuple[Counter[tuple[str, int]], Counter[str]]:
@@ -147,14 +135,12 @@ def test_stream_continues_where_it_ended(
 
 @pytest.fixture
 def way(s3proxy: Broker) -> Iterator[StoreWay]:
-    """A way to a store."""
     with store_way(s3proxy.ports["plain"]) as opened:
         yield opened
 
 
 @pytest.fixture
 def disturbed(way: StoreWay, definitions: Path, protocol: str, sending: Sending) -> Job:
-    """A job that lands by that way."""
     root = place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}", storage_of(way.own))
     return job_for(root, definitions, protocol, sending)
 

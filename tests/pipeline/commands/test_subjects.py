@@ -1,7 +1,5 @@
 """Topics of records in the form of Confluent's serializers, landed without any message definition."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

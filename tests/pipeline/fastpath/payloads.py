@@ -1,12 +1,11 @@
 """Payloads decoded natively, and one by one: what is taken comes to the same, and is nothing that does not conform."""
 
-from __future__ import annotations
-
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from hypothesis import strategies as st
 
 from signalbook.formats import Anything, ListOf, MapOf, PayloadError, Schema, Shape, Struct, as_sent
 from signalbook.formats.base import read_json
@@ -67,6 +66,23 @@ def check_as(schema: Schema, payloads: list[bytes], content_type: str = "", *, t
         # as text: nan is not itself, and -0.0 is 0.0
         assert str(plain(row, shape)) == str(plain(expected, shape))
     return rows
+
+
+@st.composite
+def spoilt(draw: st.DrawFn, payload: bytes) -> bytes:
+    """The payload as it is, or with a byte changed, more bytes, fewer, or once more."""
+    place = draw(st.integers(0, len(payload)))
+    match draw(st.sampled_from(["as it is", "as it is", "byte", "more", "cut", "twice"])):
+        case "byte":
+            return payload[:place] + draw(st.binary(min_size=1, max_size=1)) + payload[place + 1 :]
+        case "more":
+            more = draw(st.sampled_from([b"\x00", b"\x80", b"\xff" * 11, b"x", b"\x08\x01"]))
+            return payload[:place] + more + payload[place:]
+        case "cut":
+            return payload[:place]
+        case "twice":
+            return payload + payload
+    return payload
 
 
 def slow(schema: Schema, payload: bytes, shape: Shape, content_type: str = "") -> Row | None:

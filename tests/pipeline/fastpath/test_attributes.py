@@ -1,7 +1,5 @@
 """Answers about envelopes: kept, forgotten again, and those of one definition about each event."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,21 +1,18 @@
 """Avro natively into columns says what decoding datum by datum says."""
 
-from __future__ import annotations
-
 import json
 import math
-from datetime import UTC, date, datetime, time
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
-from io import BytesIO
 from typing import Any
 
-import fastavro
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.pipeline.fastpath.payloads import check, slow
+from tests.pipeline.fastpath.payloads import check, slow, spoilt
+from tests.pipeline.kafkarows import write_datum
 
 from signalbook.formats import SchemaError
 from signalbook.formats.avro import FORMAT
@@ -97,23 +94,7 @@ def parse_text(document: bytes) -> AvroSchema:
 
 
 def written(schema: Any, value: Any) -> bytes:
-    stream = BytesIO()
-    fastavro.schemaless_writer(stream, parse(schema).parsed, value)
-    return stream.getvalue()
-
-
-@st.composite
-def spoilt(draw: st.DrawFn, payload: bytes) -> bytes:
-    """The payload as it is, or with a byte changed, more bytes, or fewer."""
-    place = draw(st.integers(0, len(payload)))
-    match draw(st.sampled_from(["as it is", "as it is", "byte", "more", "cut"])):
-        case "byte":
-            return payload[:place] + draw(st.binary(min_size=1, max_size=1)) + payload[place + 1 :]
-        case "more":
-            return payload[:place] + draw(st.sampled_from([b"\x00", b"\x80", b"\xff" * 11, b"x"])) + payload[place:]
-        case "cut":
-            return payload[:place]
-    return payload
+    return write_datum(parse(schema).parsed, value)
 
 
 @given(st.data())
@@ -226,13 +207,6 @@ def test_types_inside_themselves_are_text() -> None:
     rows = check(parse(schema), payloads)
     assert list(rows) == [0, 1, 3]  # beyond 64 levels the slow path has the word
     assert rows[0]["next"] == "null"
-
-
-def test_times_are_decoded_exactly() -> None:
-    kinds = {"a": ("long", "timestamp-millis"), "b": ("int", "date"), "c": ("long", "time-micros")}
-    schema = record(**{name: {"type": kind, "logicalType": logical} for name, (kind, logical) in kinds.items()})
-    value = {"a": datetime(1969, 7, 20, 20, 17, tzinfo=UTC), "b": date(2026, 1, 2), "c": time(1, 2, 3, 4)}
-    assert check(parse(schema), [written(schema, value)]) == {0: value}
 
 
 @st.composite

@@ -1,7 +1,5 @@
 """Columns of batches: extension attributes, and numbers that stand for values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Events in binary mode by HTTP, NATS, MQTT and AMQP come to what they come to message by message (design.md 3.9)."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
@@ -96,7 +94,6 @@ def _traced(protocol: str) -> JSONObject:
 
 
 def compiled(parcels: Any, more: Mapping[str, JSONObject]) -> list[Contract]:
-    """Return the contract of parcels with more definitions, by each policy."""
     document = parcels.catalogue()
     messages = document["messagegroups"]["parcels"]["messages"]
     typed = {name: messages["parcel.accepted"][name] for name in ("dataschemaformat", "dataschemauri")}
@@ -120,7 +117,6 @@ def compiled(parcels: Any, more: Mapping[str, JSONObject]) -> list[Contract]:
 
 
 def read_requests(lines: Sequence[str]) -> list[MessageBatch]:
-    """Return logged requests in batches, as the source reads them."""
     with TemporaryDirectory() as folder:
         path = Path(folder, "requests.jsonl")
         path.write_text("\n".join([*lines, ""]), encoding="utf-8")

@@ -1,7 +1,5 @@
 """JSON natively into columns says what decoding payload by payload says."""
 
-from __future__ import annotations
-
 import json
 import re
 from decimal import Decimal
@@ -236,7 +234,6 @@ def test_discriminated_alternatives_need_no_guard(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(("payload", "accepted"), ODD)
 def test_odd_payloads(payload: bytes, accepted: bool) -> None:
-    """Payloads that do not conform are not accepted."""
     assert accepted or taken(parse(EVENT), [payload]) == []
     check(parse(EVENT), [payload])
 

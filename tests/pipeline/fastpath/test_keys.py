@@ -1,7 +1,5 @@
 """Keys of Kafka records that have a schema: both paths give the same column, and a key never stops its record."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from types import SimpleNamespace
@@ -13,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.pipeline.fastpath.test_prefixed import GUIDS, avro, definitions_of, versions
+from tests.pipeline.fastpath.test_prefixed import GUIDS, definitions_of, versions
 from tests.pipeline.fastpath.test_routing import Outcome, check_batches
-from tests.pipeline.kafkarows import batches
+from tests.pipeline.kafkarows import batches, write_datum
 
 from signalbook.messages import Contract, parse_flags
 from signalbook.pipeline.fastpath.rows import Bookkeeping
@@ -60,7 +58,7 @@ def prefixed(number: int, payload: bytes) -> bytes:
     return b"\0" + number.to_bytes(4, "big") + payload
 
 
-RECORD: tuple[bytes, list[tuple[str, bytes | None]]] = (prefixed(1, avro(VALUE, {"n": 5})), [])
+RECORD: tuple[bytes, list[tuple[str, bytes | None]]] = (prefixed(1, write_datum(VALUE, {"n": 5})), [])
 
 
 def land(contract_: Contract, *keys: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()) -> Outcome:
@@ -128,7 +126,7 @@ def defined(schema: str, *flags: str) -> Contract:
 def test_definitions_of_a_registry_have_the_key_column(flags: tuple[str, ...]) -> None:
     """Keys have the newest version if there is no wire prefix, as payloads have."""
     contract_ = defined("orders-value", *flags)
-    value, keys = avro(VALUE, {"n": 5}), (b"\x0e\x02\x02a", b"\x0e")
+    value, keys = write_datum(VALUE, {"n": 5}), (b"\x0e\x02\x02a", b"\x0e")
     if flags:
         value, keys = prefixed(1, value), (prefixed(3, keys[0]), prefixed(2, keys[1]))
     outcome = check_batches(contract_, batches((value, []), (value, []), keys=keys))
@@ -141,7 +139,6 @@ def test_a_subject_without_keys_has_no_column() -> None:
 
 
 def test_rows_with_the_payload_as_text_have_no_column() -> None:
-    """The rows have the same columns for all definitions."""
     landed: list[pa.RecordBatch] = []
     staged = SimpleNamespace(add=lambda _, rows: landed.append(rows))
     processing = Processing(contract("record"), KAFKA, staged, Bookkeeping(fingerprint="f"), builder=TextRowBuilder)

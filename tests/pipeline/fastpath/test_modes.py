@@ -1,7 +1,5 @@
 """Events come apart into columns, and nothing is taken that the slow path judges otherwise."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64decode
 from collections.abc import Sequence

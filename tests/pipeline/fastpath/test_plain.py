@@ -1,7 +1,5 @@
 """Messages that are no events: the fast path says what going message by message says, also where events share it."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Sequence
@@ -12,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.pipeline.fastpath.test_routing import check_batches, outcome, same
+from tests.pipeline.fastpath.test_routing import check_batches, processed, read
 from tests.pipeline.kafkarows import (
     AVRO,
     AVRO_VALUES,
@@ -228,15 +226,6 @@ def test_rejected_plain_records_take_it(contracts: list[Contract]) -> None:
     assert (tally.landed.total(), tally.reasons) == (1, {"schema_violation": 2, "decode_error": 1})
 
 
-class SlowJson:
-    """The same messages, one by one."""
-
-    name = "slow"
-    cloudevents_json = False
-    read = staticmethod(PLAIN_JSON.read)
-    message = staticmethod(PLAIN_JSON.message)
-
-
 def kinds(*names: str) -> Contract:
     """Return a contract of messages in files, with these schemas."""
     messages = {name: {"dataschemaformat": "JsonSchema/2020-12", "dataschema": SCHEMAS[name]} for name in names}
@@ -254,13 +243,11 @@ FILES: dict[tuple[str, ...], Contract] = {
     st.lists(st.one_of(st.sampled_from(JSONS), st.sampled_from([b"", b"  ", b" {}", b"\r", b"\0", b"1"])), max_size=14),
 )
 def test_paths_agree_about_files(names: tuple[str, ...], lines: list[bytes]) -> None:
-    text = b"\n".join(lines)
-    quick = outcome(FILES[names], PLAIN_JSON, text)
-    same(quick, outcome(FILES[names], SlowJson(), text))
+    check_batches(FILES[names], read(PLAIN_JSON, b"\n".join(lines)), PLAIN_JSON)
 
 
 def test_lines_of_several_kinds_take_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Contract, "process", lambda *_: pytest.fail("a message by itself"))
-    text = b"\n".join([*TICKETS[:4], *TICKETS[:4], b""])
-    tally, _ = outcome(FILES["opened", "closed", "moved"], PLAIN_JSON, text)
+    batches = read(PLAIN_JSON, b"\n".join([*TICKETS[:4], *TICKETS[:4], b""]))
+    tally, _ = processed(FILES["opened", "closed", "moved"], PLAIN_JSON, batches)
     assert sorted(tally.landed.values()) == [2, 2, 4]

@@ -1,22 +1,18 @@
 """Records that say by which schema they were written: the fast path says what going message by message says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import cache
-from io import BytesIO
 from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
-import fastavro
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 from tests.pipeline.fastpath.test_routing import Outcome, check_batches, processed
-from tests.pipeline.kafkarows import PROTO_VALUES, batches
+from tests.pipeline.kafkarows import PROTO, PROTO_VALUES, batches, write_datum
 
 from signalbook.client.schemaversions import SchemaVersion
 from signalbook.messages import Contract, parse_flags
@@ -71,14 +67,7 @@ ORDER_2 = {"type": "record", "name": "Order", "namespace": "shop", "fields": SEC
 # What columns do not say: of a value that may be null one that may not, of a string bytes.
 ODD_1 = {"type": "record", "name": "Odd", "fields": [{"name": "a", "type": ["null", "int"]}]}
 ODD_2 = {"type": "record", "name": "Odd", "fields": [{"name": "a", "type": "int"}]}
-PROTO_1 = """syntax = "proto3"; package shop;
-message Item { string id = 1; }
-message Scan {
-  enum How { HAND = 0; BELT = 1; }
-  message Size { sint32 l = 1; uint64 w = 2; }
-  string id = 1; optional double weight = 2; How how = 3; repeated int32 sides = 4; Size size = 5;
-  repeated string marks = 6;
-}"""
+PROTO_1 = PROTO.replace('proto3";', 'proto3"; package shop;\nmessage Item { string id = 1; }')
 PROTO_2 = """syntax = "proto3"; package shop;
 message Scan {
   enum How { HAND = 0; BELT = 1; }
@@ -144,13 +133,7 @@ def contract(strategy: Strategy, *flags: str) -> Contract:
     return Snapshot.from_json(snapshot.check(policy).to_json()).compile(policy)
 
 
-def avro(schema: Any, value: Any) -> bytes:
-    stream = BytesIO()
-    fastavro.schemaless_writer(stream, schema, value)
-    return stream.getvalue()
-
-
-ORDER = {
+ORDER: dict[str, Any] = {
     "id": "a", "n": 2**24 + 1, "weight": 0.1, "at": 1_700_000_000_123, "old": 7, "how": "BELT", "either": "x",
     "lines": [{"sku": "x", "n": -1}, {"sku": "", "n": 2**31 - 1}], "first": {"sku": "y", "n": 0},
 }  # fmt: skip
@@ -159,11 +142,12 @@ LATER = {
     "how": "AIR", "weight": 0.1, "id": None, "n": 1.5, "at": 0, "size": {"l": 1}, "either": 5,
     "lines": [{"n": 0.5, "note": "n", "sku": None, "marks": []}], "first": None,
 }  # fmt: skip
+EMPTY: dict[str, Any] = {"old": None, "first": None, "lines": [], "either": 5}
 SOUND = {
-    1: [avro(ORDER_1, ORDER), avro(ORDER_1, {**ORDER, "old": None, "first": None, "lines": [], "either": 5})],
-    2: [avro(ORDER_2, LATER)],
-    3: [avro(ODD_1, {"a": 5}), avro(ODD_1, {"a": None})],
-    4: [avro(ODD_2, {"a": 5})],
+    1: [write_datum(ORDER_1, order) for order in (ORDER, ORDER | EMPTY)],
+    2: [write_datum(ORDER_2, LATER)],
+    3: [write_datum(ODD_1, {"a": 5}), write_datum(ODD_1, {"a": None})],
+    4: [write_datum(ODD_2, {"a": 5})],
     5: [b"\2\2" + each for each in PROTO_VALUES] + [b"\0\x0a\1i"],
     6: [b"\0" + each for each in (*PROTO_VALUES, b"\x3a\1n\x2a\4\x1a\2kg")]
     + [b"\2\0\x0a\1i", b"\2\2\x0a\1i", b"\4\2\0\x0a\1i"],
@@ -365,7 +349,7 @@ def evolutions(draw: st.DrawFn) -> tuple[Any, Any, list[bytes]]:
     read = draw(st.permutations(read))
     sent = [{name: draw(st.sampled_from(samples)) for name, samples in values} for _ in range(4)]
     both = [_once({"type": "record", "name": "R", "fields": fields}) for fields in (written, read)]
-    return both[0], both[1], [avro(both[0], kind_) for kind_ in sent]
+    return both[0], both[1], [write_datum(both[0], kind_) for kind_ in sent]
 
 
 def _kind(node: Any) -> Any:

@@ -1,7 +1,5 @@
 """Definitions that ask for keys, headers and other properties of a protocol: events come to the same both ways."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -106,7 +104,6 @@ Event = dict[str, Any]
 
 @st.composite
 def events(draw: st.DrawFn, protocol: str) -> Event:
-    """An event by its attributes, with all that its protocol has for it."""
     number = draw(st.integers(0, len(OPTIONS[protocol]) - 1))
     attributes = {"specversion": "1.0", "id": "1", "type": kind(protocol, number), "source": "/depots/7"}
     if draw(st.integers(0, 5)) == 0:

@@ -1,7 +1,5 @@
 """Protobuf natively into columns says what decoding message by message says."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -11,7 +9,7 @@ from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.pipeline.fastpath.payloads import check, check_as, slow
+from tests.pipeline.fastpath.payloads import check, check_as, slow, spoilt
 
 from signalbook.formats.protobuf import FORMAT
 from signalbook.formats.protobuf.format import ProtobufSchema
@@ -86,23 +84,6 @@ def fill(data: st.DataObject, message: Any, members_: list[Member]) -> Any:
             else:
                 setattr(message, name, value)
     return message
-
-
-@st.composite
-def spoilt(draw: st.DrawFn, payload: bytes) -> bytes:
-    """Return the payload as it is, or with a byte changed, more bytes, fewer, or once more."""
-    place = draw(st.integers(0, len(payload)))
-    match draw(st.sampled_from(["as it is", "as it is", "byte", "more", "cut", "twice"])):
-        case "byte":
-            return payload[:place] + draw(st.binary(min_size=1, max_size=1)) + payload[place + 1 :]
-        case "more":
-            more = draw(st.sampled_from([b"\x00", b"\x80", b"\xff" * 11, b"\x08\x01"]))
-            return payload[:place] + more + payload[place:]
-        case "cut":
-            return payload[:place]
-        case "twice":
-            return payload + payload
-    return payload
 
 
 @given(st.data())

@@ -1,7 +1,5 @@
 """What is said of rejected payloads, many at once, is what the validator says of each."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What columns know of a payload is what the payload was, but for what ``fastpath/rows.py`` says is lost."""
 
-from __future__ import annotations
-
 import json
 import math
 from datetime import UTC, date, datetime

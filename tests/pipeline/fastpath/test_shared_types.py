@@ -1,7 +1,5 @@
 """Events of a type that several definitions have: the fast path says what going message by message says."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from unittest.mock import patch
@@ -16,7 +14,6 @@ from tests.pipeline.kafkarows import batches
 from signalbook.formats.jsonschema import JsonSchema
 from signalbook.messages import Contract, parse_flags
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.sources.files import JSONL
 
 GROUP = "/messagegroups/g"
 A: dict[str, Any] = {
@@ -73,10 +70,8 @@ def document() -> dict[str, Any]:
                 message_metadata["dataschemauri"] = f"/schemagroups/g/schemas/{schema}"
             metadata = {"type": {"value": name}, "source": source, "subject": {"required": number == 1}}
             messages[f"{name}.{number}"] = {
-                "envelope": "CloudEvents/1.0",
-                "envelopemetadata": metadata,
-                **message_metadata,
-            }
+                "envelope": "CloudEvents/1.0", "envelopemetadata": metadata, **message_metadata,
+            }  # fmt: skip
     texts = [(name, "JsonSchema/draft-07", schema) for name, schema in SCHEMAS.items()]
     schemas = {
         name: {"versions": {"1": {"format": kind, "schema": text}}}
@@ -179,7 +174,7 @@ def test_equal_rejections_are_evaluated_once(
     texts = [data_text.replace("%d", str(number)) for number in range(10) for data_text in data]
     text = b"".join(line(number, (type, "/shops/7", subject, data_text)) for number, data_text in enumerate(texts))
     with patch.object(Contract, "process", autospec=True, side_effect=Contract.process) as mock:
-        outcome(contracts[0], JSONL, text)
+        outcome(contracts[0], text)
     assert mock.call_count <= 10 + len(data)
     assert check(contracts[0], text, fast=True)[0].reasons == {reason: len(texts)}
 
@@ -199,7 +194,7 @@ def test_accepted_messages_are_not_evaluated_twice(contracts: list[Contract]) ->
     sent = [("by.source", "/shops/7", "s", f'{{"a":{number}}}') for number in range(300)]
     text = b"".join(line(number, values) for number, values in enumerate(sent))
     with patch.object(Contract, "process", autospec=True, side_effect=Contract.process) as mock:
-        outcome(contracts[2], JSONL, text)
+        outcome(contracts[2], text)
     assert mock.call_count < 400
     assert check(contracts[2], text)[0].landed.total() == 600
 
@@ -210,7 +205,7 @@ def test_other_schemas_are_asked_once_for_those_that_break_the_same(contracts: l
     text = b"".join(line(number, ("by.structure", "/", "s", value)) for number, value in enumerate(values))
     with patch.object(JsonSchema, "allows", autospec=True, side_effect=JsonSchema.allows) as mock:
         for _ in range(2):
-            assert outcome(contracts[0], JSONL, text)[0].landed.total() == 30
+            assert outcome(contracts[0], text)[0].landed.total() == 30
     assert mock.call_count == 3
 
 

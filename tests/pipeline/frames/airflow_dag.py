@@ -1,12 +1,10 @@
 """The example for Airflow, run without its servers by ``make airflow``: Airflow is no part of the test environment."""
 
-from __future__ import annotations
-
-import importlib.util
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.pipeline.frames.test_examples import loaded
 
 from signalbook.pipeline import status
 
@@ -20,12 +18,7 @@ def test_a_day_is_landed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     places = {"registry": orders, "events": tmp_path, "output": tmp_path / "lake"}
     for name, place in places.items():
         monkeypatch.setenv(f"AIRFLOW_VAR_ORDERS_{name.upper()}", str(place))
-    path = ROOT / "examples" / "dataframes" / "airflow_orders.py"
-    spec = importlib.util.spec_from_file_location("airflow_orders", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = loaded("airflow_orders")
     for _ in range(2):
         run = module.DAG.test(logical_date=DAY)
         assert run.state == "success"

@@ -1,7 +1,5 @@
 """A contract of parcels in several formats, and what becomes of rows that are held to it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The contract of a Spark program."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Programs of schedulers that land DataFrames, without their servers."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType

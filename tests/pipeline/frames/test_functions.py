@@ -1,7 +1,5 @@
 """SQL functions that say of messages whether they conform."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

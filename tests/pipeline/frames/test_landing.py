@@ -1,7 +1,5 @@
 """DataFrames landed in tables, exactly once by batch."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

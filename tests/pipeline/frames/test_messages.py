@@ -1,7 +1,5 @@
 """Rows of a DataFrame as messages of several protocols, held to a contract without Spark."""
 
-from __future__ import annotations
-
 import json
 import math
 import struct

@@ -1,7 +1,5 @@
 """The page on DataFrames: its Python is run, one block after the other, and its output compared."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -69,15 +67,8 @@ def by_connect(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "SPARK_REMOTE": "local[2]", "SPARK_TESTING": "1", "PYSPARK_PYTHON": sys.executable}
     environ["PYTHONPATH"] = str(ROOT)
     for _ in range(5):  # it may be run again, which is what it takes where Spark gives Python too little time to start
-        ran = subprocess.run(
-            [sys.executable, *command],
-            cwd=folder,
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
+        program = [sys.executable, *command]
+        ran = subprocess.run(program, cwd=folder, env=environ, capture_output=True, text=True, timeout=600, check=False)
         if SLOW not in ran.stderr:
             break
     assert ran.returncode == 0, ran.stderr

@@ -1,7 +1,5 @@
 """A user's own DataFrames held to a contract: in batches, in streams, lazily."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

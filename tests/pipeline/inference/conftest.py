@@ -1,7 +1,5 @@
 """Values of any kind, and summaries of them."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Templates found behind texts match all of them."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

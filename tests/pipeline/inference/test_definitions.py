@@ -1,7 +1,5 @@
 """Drafts are registry documents that accept what they were drafted from."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The member is found that tells kinds of messages apart, and none where there is none."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Objects whose names are values are maps, with few of them too; what a judgement rests on is told."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

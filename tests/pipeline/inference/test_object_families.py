@@ -1,7 +1,5 @@
 """Places whose objects have about the same members are one family."""
 
-from __future__ import annotations
-
 import pytest
 from tests.pipeline.inference.conftest import summary
 

@@ -1,7 +1,5 @@
 """Messages are sorted by what they are."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Schemas drafted from values accept those values, and demand what enough of them have."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jsonschema

@@ -1,7 +1,5 @@
 """Summaries of values: bounded, and the same however they are put together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Texts are counted, their formats found, and the few of a place remembered."""
 
-from __future__ import annotations
-
 import pytest
 from tests.pipeline.inference.conftest import summary
 

@@ -1,7 +1,5 @@
 """Objects of several shapes are drafted apart where a member tells which."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jsonschema

@@ -1,7 +1,5 @@
 """Schemas that exist are widened by what was observed."""
 
-from __future__ import annotations
-
 import pytest
 from tests.pipeline.inference.conftest import summary
 

@@ -1,7 +1,5 @@
 """A candidate takes the place of what it stands for, and of nothing else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

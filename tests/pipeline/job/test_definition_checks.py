@@ -1,7 +1,5 @@
 """What changed concerns the definitions that look it up, and a check of those alone says what one of all says."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from copy import deepcopy

@@ -1,18 +1,15 @@
 """Definitions that change, break and go out of reach while a stream runs."""
 
-from __future__ import annotations
-
 import json
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import pytest
-import uvicorn
+from tests.serving import serving_answers, serving_in_thread
 
 from signalbook.client import Client, NotFound, Unreachable
 from signalbook.messages import parse_flags
@@ -20,7 +17,6 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job import definitions as following
 from signalbook.pipeline.job.definitions import Definitions, build_file_name
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.server import build
 from signalbook.settings import Settings
 
 STOP = "on_broken_definition=stop"
@@ -137,21 +133,10 @@ def test_stored_definitions_are_used_if_the_registry_is_down(definitions: Path) 
     assert build_file_name("a", ()) != build_file_name("a", ("/messagegroups/x",)) != build_file_name("b", ())
 
 
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
+def served(folder: Path) -> AbstractContextManager[str]:
     """A registry on a real socket."""
-    settings = Settings(db=f"sqlite:///{folder / 'registry.db'}", sink_folder=str(folder / "sinks"))
-    server = uvicorn.Server(uvicorn.Config(build(settings), port=0, log_level="warning"))
-    thread = Thread(target=server.run)
-    thread.start()
-    try:
-        while not server.started:
-            assert thread.is_alive()
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
+    database, sinks = f"sqlite:///{folder / 'registry.db'}", str(folder / "sinks")
+    return serving_in_thread(Settings(db=database, port=0, sink_folder=sinks))
 
 
 @pytest.fixture
@@ -209,38 +194,22 @@ def test_hidden_definitions_are_reported(definitions: Path, tmp_path: Path, parc
             assert (len(everything.selected), everything.doubts) == (4, ())
 
 
-@contextmanager
-def scripted(document: Any, *exports: int, held: Event | None = None) -> Iterator[str]:
+def scripted(document: Any, *exports: int, held: Event | None = None) -> AbstractContextManager[str]:
     """A registry whose feed stands still, and that answers to reads with one status after the other, at last 200.
 
-    With ``held`` its feed says nothing, and hangs up when that is set.
+    With ``held`` its feed says nothing until that is set.
     """
     remaining = list(exports)
+    headers = {"Content-Type": "application/json", "Link": "<http://127.0.0.1/events?after=7>;rel=last"}
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if held is not None and self.path.startswith("/events"):
-                held.wait()
-                return
-            body = json.dumps(document).encode() if self.path.startswith("/export") else b"[]"
-            self.send_response(remaining.pop(0) if self.path.startswith("/export") and remaining else 200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Link", "<http://127.0.0.1/events?after=7>;rel=last")
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(request: BaseHTTPRequestHandler, _: bytes) -> tuple[int, dict[str, str], bytes]:
+        if request.path.startswith("/export"):
+            return remaining.pop(0) if remaining else 200, headers, json.dumps(document).encode()
+        if held is not None and request.path.startswith("/events"):
+            held.wait()
+        return 200, headers, b"[]"
 
-        def log_message(self, *_: Any) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    return serving_answers(answer)
 
 
 @pytest.mark.usefixtures("_patient")
@@ -273,9 +242,7 @@ def test_a_registry_that_is_slow_at_the_start_is_waited_for(
 
 
 def test_versions_that_definitions_derive_from_are_followed(tmp_path: Path, parcels: Any) -> None:
-    """The changes are a modified pinned Version and another default Version; a missing base is reported once (F-15,
-    F-17).
-    """
+    """A missing base is reported once (F-15, F-17)."""
     base = "/messagegroups/g/messages/base"
     with served(tmp_path) as url, Client(url) as client:
         client.put(base, {"versions": {"1": parcels.message("one"), "2": parcels.message("two")}})

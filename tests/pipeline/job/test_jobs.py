@@ -1,7 +1,5 @@
 """Job files: both languages, flags that count more, and what is said of those that are wrong."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is kept between batches, and collecting that stops meanwhile."""
 
-from __future__ import annotations
-
 import gc
 
 import pytest

@@ -1,7 +1,5 @@
 """Tasks on Spark, in this process and in processes of this machine: the same results, and no process that is left."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

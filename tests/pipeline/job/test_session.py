@@ -1,7 +1,5 @@
 """Spark sessions, one after the other in one process."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

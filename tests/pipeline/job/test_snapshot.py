@@ -1,17 +1,14 @@
 """Definitions are read from wherever they are, frozen, and distinguished by their fingerprint."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from weakref import ref
 
 import pytest
+from tests.serving import serving_answers
 
 from signalbook.client.responses import BadResponse
 from signalbook.documents import DocumentError, parse_document
@@ -32,24 +29,10 @@ def snapshot(*documents: Any, groups: tuple[str, ...] = ()) -> Snapshot:
 @pytest.fixture
 def registry(definitions: Path) -> Iterator[str]:
     """A server that answers to /export, with the document in the file ``definitions`` as it is then."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = definitions.read_bytes()
-            self.send_response(200 if self.path.startswith("/export") else 404)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None: ...
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving_answers(
+        lambda request, _: (200 if request.path.startswith("/export") else 404, {}, definitions.read_bytes())
+    ) as url:
+        yield url
 
 
 def test_a_registry_and_its_document_are_the_same(registry: str, definitions: Path) -> None:
@@ -88,26 +71,20 @@ def test_files_that_a_document_names_are_read_each_time(tmp_path: Path, parcels:
     assert Snapshot.load(str(path)).fingerprint != first.fingerprint
 
 
-def test_unchanged_entities_of_a_changed_document_are_reused(definitions: Path) -> None:
-    first = Snapshot.load(str(definitions)).check(Policy())
-    text = definitions.read_text()
-    definitions.write_text(text.replace("parcel.noted", "parcel.seen"))
-    second = Snapshot.load(str(definitions)).check(Policy())
+@pytest.mark.parametrize("source", ["document", "registry"])
+def test_unchanged_entities_of_a_changed_source_are_reused(source: str, registry: str, definitions: Path) -> None:
+    place = registry if source == "registry" else str(definitions)
+    first = Snapshot.load(place).check(Policy())
+    definitions.write_text(definitions.read_text().replace("parcel.noted", "parcel.seen"))
+    second = Snapshot.load(place).check(Policy())
     accepted, version = "/messagegroups/parcels/messages/parcel.accepted", f"{PARCEL}/versions/1"
     assert second.messages[accepted] is first.messages[accepted]
     assert second.schemas[version] is first.schemas[version]
     assert second.outlines != first.outlines
-    assert second.to_json() == Snapshot.of_documents(read_documents(str(definitions))).check(Policy()).to_json()
+    assert second.to_json() == Snapshot.of_documents(read_documents(place)).check(Policy()).to_json()
 
 
-def test_unchanged_entities_of_a_changed_registry_are_reused(registry: str, definitions: Path) -> None:
-    first = Snapshot.load(registry).check(Policy())
-    definitions.write_text(definitions.read_text().replace("parcel.noted", "parcel.seen"))
-    second = Snapshot.load(registry).check(Policy())
-    accepted, version = "/messagegroups/parcels/messages/parcel.accepted", f"{PARCEL}/versions/1"
-    assert second.messages[accepted] is first.messages[accepted]
-    assert second.schemas[version] is first.schemas[version]
-    assert second.to_json() == Snapshot.of_documents(read_documents(registry)).check(Policy()).to_json()
+def test_a_registry_that_answers_no_document_is_an_error(registry: str, definitions: Path) -> None:
     for bad in ("[]", '{"a": '):
         definitions.write_text(bad)
         with pytest.raises(BadResponse):
@@ -208,6 +185,9 @@ def test_schemas_are_found_by_reference(parcels: Any, reference: str, is_found: 
     assert document is None or document.xid == f"{PARCEL}/versions/1"
 
 
+NEW = {"description": "new"}
+
+
 @pytest.mark.parametrize(
     ("resource", "chosen"),
     [
@@ -216,15 +196,7 @@ def test_schemas_are_found_by_reference(parcels: Any, reference: str, is_found: 
         ({"versions": {"a": {"description": "one"}}}, ("a", "one")),
         ({"versions": {"2": {"description": "two"}, "10": {"description": "ten"}}}, ("10", "ten")),
         ({"versions": {"1": {"description": "named"}, "2": {}}, "meta": {"defaultversionid": "1"}}, ("1", "named")),
-        (
-            {
-                "versions": {
-                    "1": {"createdat": "2026-02-01T00:00:00Z", "description": "new"},
-                    "2": {"createdat": "2026-01-01"},
-                }
-            },
-            ("1", "new"),
-        ),
+        ({"versions": {"1": {**NEW, "createdat": "2026-02-01"}, "2": {"createdat": "2026-01-01"}}}, ("1", "new")),
         ({"meta": {"xref": "/messagegroups/g/messages/target"}}, ("1", "there")),
     ],
 )
@@ -274,13 +246,9 @@ def based(*references: str, **more: Any) -> dict[str, Any]:
 
 
 def types(snapshot_: Snapshot) -> dict[str, str]:
-    compiled = {
-        xid.rpartition("/")[2]: definition.definition
-        for xid, definition in snapshot_.compile(Policy()).definitions.items()
-    }
-    return {
-        name: definition["envelopemetadata"]["type"]["value"] for name, definition in compiled.items() if name != "b"
-    }
+    compiled = snapshot_.compile(Policy()).definitions
+    documents = {xid.rpartition("/")[2]: definition.definition for xid, definition in compiled.items()}
+    return {name: found["envelopemetadata"]["type"]["value"] for name, found in documents.items() if name != "b"}
 
 
 @pytest.mark.parametrize(
@@ -299,18 +267,14 @@ def types(snapshot_: Snapshot) -> dict[str, str]:
     ],
 )
 def test_a_base_may_be_a_version(reference: str, type: str) -> None:
-    """The base is "the xid of a Resource, or Version", in every form that a registry resolves, also after serialisation
-    (F-15).
-    """
+    """The base is "the xid of a Resource, or Version", in every form that a registry resolves (F-15)."""
     versioned = snapshot(based(reference))
     assert types(versioned)["m0"] == types(Snapshot.from_json(versioned.to_json()))["m0"] == type
     assert {xid for xid in versioned.selected if "/versions/" in xid} == set()
 
 
 def test_versions_that_serve_as_bases_count_and_no_others() -> None:
-    """A change of the Version that a definition derives from changes the definitions; one of another Version does not
-    (F-15).
-    """
+    """Only a change of the Version that a definition derives from changes the definitions (F-15)."""
 
     def changed(version: str) -> str:
         document = based(f"{BASE}/versions/1")
@@ -458,11 +422,9 @@ def test_missing_schema_does_not_affect_other_messages(parcels: Any) -> None:
     document["schemagroups"]["parcels"]["schemas"]["mangled"] = {"schemabase64": "x"}
     incomplete = snapshot(document)
     incomplete.check(Policy())
+    contract = incomplete.compile(Policy())
     body = parcels.lines(parcels.event(type="parcel.noted"), parcels.event()).splitlines()
-    outcomes = [
-        incomplete.compile(Policy()).process(Message(content_type="application/cloudevents+json", body=line))
-        for line in body
-    ]
+    outcomes = [contract.process(Message(content_type="application/cloudevents+json", body=line)) for line in body]
     assert [getattr(outcome, "reason", "accepted") for (outcome,) in outcomes] == ["schema_not_found", "accepted"]
 
 
@@ -504,9 +466,8 @@ def test_malformed_entity_is_omitted(parcels: Any, mangled: Any) -> None:
     assert f"{xid} cannot be used: /: must be an object" in doubts
     shipped = Snapshot.from_json(checked.to_json())
     assert shipped.left_out == checked.left_out
-    (outcome,) = shipped.compile(Policy()).process(
-        Message(content_type="application/cloudevents+json", body=json.dumps(parcels.event()).encode())
-    )
+    message = Message(content_type="application/cloudevents+json", body=json.dumps(parcels.event()).encode())
+    (outcome,) = shipped.compile(Policy()).process(message)
     assert isinstance(outcome, Accepted)
     with pytest.raises(PipelineError, match=r"(?s)cannot be used:.*parcel\.mangled"):
         snapshot(document).check(parse_flags(["on_broken_definition=stop"]))
@@ -515,9 +476,8 @@ def test_malformed_entity_is_omitted(parcels: Any, mangled: Any) -> None:
 def test_required_broken_definition_stops_the_run(parcels: Any) -> None:
     """The definitions of one group may be needed, and those of others not."""
     document = parcels.catalogue()
-    document["messagegroups"]["others"] = {
-        "messages": {"bad": parcels.message("bad", dataschemaformat="Runes/1", dataschema="x")}
-    }
+    bad = parcels.message("bad", dataschemaformat="Runes/1", dataschema="x")
+    document["messagegroups"]["others"] = {"messages": {"bad": bad}}
     own_policy = snapshot(document).check(parse_flags(["/messagegroups/parcels:on_broken_definition=stop"]))
     assert own_policy.left_out.keys() == {"/messagegroups/others/messages/bad"}
     with pytest.raises(PipelineError, match="no reader for schemas of format 'Runes/1'"):

@@ -1,19 +1,17 @@
 """Subjects of registries with Confluent's API as message definitions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
 from tests.pipeline.job.test_definitions import served
+from tests.serving import serving_answers
 
 from signalbook.client import Client
 from signalbook.messages import Accepted, Policy, Rejected
@@ -120,14 +118,8 @@ def test_references_count_for_definitions_too(registry: Registry) -> None:
     registry.register("a", 'syntax = "proto3"; message A { int32 n = 1; }', "PROTOBUF")
     proto = 'syntax = "proto3"; import "x/y.proto"; message B { A a = 1; }'
     registry.register("b", proto, "PROTOBUF", references=[{"name": "x/y.proto", "subject": "a", "version": 1}])
-    messages = {
-        topic: {
-            "protocol": "KAFKA",
-            "protocoloptions": {"topic": topic},
-            "dataschemauri": f"/schemagroups/default/schemas/{topic}",
-        }
-        for topic in "qjb"
-    }
+    schemas = {topic: {"dataschemauri": f"/schemagroups/default/schemas/{topic}"} for topic in "qjb"}
+    messages = {t: {"protocol": "KAFKA", "protocoloptions": {"topic": t}, **more} for t, more in schemas.items()}
     with Client(registry.url) as client:
         client.patch("/messagegroups/g", {"messages": messages})
     snapshot = Snapshot.load(registry.url).check(Policy())
@@ -135,11 +127,8 @@ def test_references_count_for_definitions_too(registry: Registry) -> None:
     contract = Snapshot.from_json(snapshot.to_json()).compile(Policy())
     payloads = {"q": b"\x06", "j": b'{"i": 1}', "b": b"\x0a\x02\x08\x05"}
     landed = [contract.process(record(topic, payload)) for topic, payload in payloads.items()]
-    assert [result.data for (result,) in landed if isinstance(result, Accepted)] == [
-        {"r": {"a": 3}},
-        {"i": 1},
-        {"a": {"n": 5}},
-    ]
+    values = [result.data for (result,) in landed if isinstance(result, Accepted)]
+    assert values == [{"r": {"a": 3}}, {"i": 1}, {"a": {"n": 5}}]
 
 
 PROTO = """syntax = "proto3"; package p;
@@ -274,42 +263,33 @@ LISTED = [
 def answering(has_list: bool, authorization: str = "") -> Iterator[str]:
     """The address of a registry that knows no pages and does not mark what is deleted."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            content = self.content(urlsplit(self.path).path.strip("/").split("/"))
-            denied = self.headers.get("Authorization", "") != authorization
-            body = json.dumps({"message": "no"} if denied or content is None else content).encode()
-            self.send_response(401 if denied else 404 if content is None else 200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(request: BaseHTTPRequestHandler, _: bytes) -> tuple[int, dict[str, str], bytes]:
+        url = urlsplit(request.path)
+        content = find_content(url.path.strip("/").split("/"), has_list, latest="latestOnly" in parse_qs(url.query))
+        if request.headers.get("Authorization", "") != authorization:
+            return 401, {}, b'{"message": "no"}'
+        return 404 if content is None else 200, {}, json.dumps(content).encode()
 
-        def content(self, words: list[str]) -> Any:
-            latest = "latestOnly" in parse_qs(urlsplit(self.path).query)
-            match words:
-                case ["schemas", "types"]:
-                    return ["AVRO"]
-                case ["v1", "metadata", "version"]:
-                    return {"version": "7.9.0"} if has_list else None
-                case ["schemas"]:
-                    return LISTED[1:] if latest else LISTED if has_list else None
-                case ["subjects"]:
-                    return list(dict.fromkeys(version["subject"] for version in LISTED))
-                case ["subjects", name, "versions"]:
-                    return [version["version"] for version in LISTED if version["subject"] == name.replace("%3A", ":")]
-                case ["subjects", name, "versions", number]:
-                    key = name.replace("%3A", ":"), int(number)
-                    return next(version for version in LISTED if (version["subject"], version["version"]) == key)
-            return None
+    with serving_answers(answer) as url:
+        yield url.removeprefix("http://")
 
-        def log_message(self, *_: Any) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+def find_content(words: list[str], has_list: bool, *, latest: bool) -> Any:
+    match words:
+        case ["schemas", "types"]:
+            return ["AVRO"]
+        case ["v1", "metadata", "version"]:
+            return {"version": "7.9.0"} if has_list else None
+        case ["schemas"]:
+            return LISTED[1:] if latest else LISTED if has_list else None
+        case ["subjects"]:
+            return list(dict.fromkeys(version["subject"] for version in LISTED))
+        case ["subjects", name, "versions"]:
+            return [version["version"] for version in LISTED if version["subject"] == name.replace("%3A", ":")]
+        case ["subjects", name, "versions", number]:
+            key = name.replace("%3A", ":"), int(number)
+            return next(version for version in LISTED if (version["subject"], version["version"]) == key)
+    return None
 
 
 def test_a_registry_is_found_where_it_has_the_api(registry: Registry) -> None:

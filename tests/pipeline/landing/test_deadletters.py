@@ -1,7 +1,5 @@
 """Every reason to sideline a message can be met, and its letter has all there was of the message."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -96,7 +94,6 @@ def event(parcels: Any, **more: Any) -> Message:
 
 
 def messages(parcels: Any) -> dict[Reason, Message]:
-    """Return one message for each reason."""
     bare = {name: value for name, value in parcels.event(1).items() if name != "id"}
     binary = [(f"ce_{name}", str(parcels.event(1)[name]).encode()) for name in ("specversion", "id", "source", "type")]
     return {

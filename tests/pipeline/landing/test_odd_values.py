@@ -1,7 +1,5 @@
 """Odd numbers, texts and depths in payloads of every definition: no message stops a batch, and both paths agree."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Iterator

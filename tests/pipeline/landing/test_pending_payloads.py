@@ -1,7 +1,5 @@
 """Messages that are presumed to conform come to what they come to when each is judged by itself (design.md 3.9)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

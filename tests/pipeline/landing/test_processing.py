@@ -1,7 +1,5 @@
 """Messages of files whose format is not lines: each is counted once, and lands or is a dead letter with its place."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -23,7 +21,6 @@ from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import Split, separate_too_long
-from signalbook.pipeline.sources.files import JSONL
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 from signalbook.pipeline.table_names import TableName
 from signalbook.pipeline.tables.staged_files import StagedFiles
@@ -154,7 +151,7 @@ def order(schema: dict[str, Any], *payloads: str, names: tuple[str, ...] = (), *
     catalogue = {"messagegroups": {"g": {"messages": {"order": message}}}}
     contract = Snapshot.of_documents([("x", catalogue)]).compile(Policy(**policy))
     event = '{"specversion":"1.0","id":"1","source":"s","type":"order","data":%s}\n'
-    _, tables = outcome(contract, JSONL, "".join(event % payload for payload in payloads).encode())
+    _, tables = outcome(contract, "".join(event % payload for payload in payloads).encode())
     (rows_,) = tables.values()
     return [{name: row[name] for name in names or (*schema, "_rescue")} for row in rows_]
 

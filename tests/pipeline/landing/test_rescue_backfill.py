@@ -1,7 +1,5 @@
 """What a row gains of the definition as it is now: what was kept beside its columns, and nothing else."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

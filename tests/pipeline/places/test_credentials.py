@@ -1,14 +1,10 @@
 """Keys that a machine, a container or a web identity is given, for a store that checks them and for Delta's library."""
 
-from __future__ import annotations
-
 import os
 import secrets
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +16,7 @@ from tests.brokers.program import Broker
 from tests.brokers.servers import BUCKET, PASSWORD
 from tests.pipeline.identities import set_all
 from tests.pipeline.s3 import storage_of
+from tests.serving import serving_answers
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place, Storage, place_of, roles, stores
@@ -38,11 +35,8 @@ def role(way: str, request: pytest.FixtureRequest, folder: Path) -> dict[str, st
     file.write_text(server.proof)
     if way == "web identity":
         certificates: Certificates = request.getfixturevalue("certificates")
-        return {
-            **server.sts,
-            "AWS_WEB_IDENTITY_TOKEN_FILE": str(file),
-            "SSL_CERT_FILE": str(certificates.authority),
-        }
+        trusted = {"SSL_CERT_FILE": str(certificates.authority)}
+        return {**server.sts, **trusted, "AWS_WEB_IDENTITY_TOKEN_FILE": str(file)}
     if way == "no token":
         server.proof = ""
         return server.container
@@ -71,12 +65,16 @@ def there(environ: pytest.MonkeyPatch) -> Place:
     return place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}")
 
 
+@pytest.fixture
+def take_role(tmp_path: Path, environ: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Return a function that gives this process the variables of a role."""
+    return lambda way: set_all(environ, role(way, request, tmp_path))
+
+
 @pytest.mark.parametrize("way", WAYS)
-def test_roles(
-    way: str, there: Place, tmp_path: Path, environ: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
+def test_roles(way: str, there: Place, take_role: Callable[[str], None]) -> None:
     """The variables are those of AWS's SDKs."""
-    set_all(environ, role(way, request, tmp_path))
+    take_role(way)
     (there / "f").write(b"x")
     assert (there / "f").read() == b"x"
     write_deltalake(str(there / "t"), pa.table({"n": [1, 2]}), storage_options=build_delta_options(there))
@@ -84,32 +82,28 @@ def test_roles(
 
 
 @pytest.mark.parametrize("way", ["token", "token file", "web identity"])
-def test_keys_are_renewed(
-    way: str, there: Place, tmp_path: Path, environ: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
+def test_keys_are_renewed(way: str, there: Place, take_role: Callable[[str], None], key_server: KeyServer) -> None:
     """Before they end: those that end in a minute are asked for again with the next request, by the same client."""
-    server: KeyServer = request.getfixturevalue("key_server")
-    server.secret, server.lasting = "another-0000", timedelta(minutes=1)
-    set_all(environ, role(way, request, tmp_path))
+    key_server.secret, key_server.lasting = "another-0000", timedelta(minutes=1)
+    take_role(way)
     with pytest.raises(OSError, match=r"the store answers 403 Forbidden \(SignatureDoesNotMatch\)"):
         there.write(b"x")
-    server.secret, server.lasting = PASSWORD, timedelta(hours=1)
+    key_server.secret, key_server.lasting = PASSWORD, timedelta(hours=1)
     time.sleep(0.2)  # so long it is not asked again
-    before = server.asked
+    before = key_server.asked
     for _ in range(3):
         there.write(b"x")
-    assert server.asked == before + 1
+    assert key_server.asked == before + 1
 
 
 def test_a_web_identity_is_shown_by_tls_alone(
-    there: Place, tmp_path: Path, environ: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    there: Place, environ: pytest.MonkeyPatch, take_role: Callable[[str], None], key_server: KeyServer
 ) -> None:
-    set_all(environ, role("web identity", request, tmp_path))
-    server: KeyServer = request.getfixturevalue("key_server")
-    environ.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{server.port}")
+    take_role("web identity")
+    environ.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{key_server.port}")
     with pytest.raises(OSError, match="the service that gives credentials for a web identity has a URL that is not ht"):
         there.read()
-    assert server.asked == 0
+    assert key_server.asked == 0
 
 
 def test_a_container_is_asked_again(there: Place, environ: pytest.MonkeyPatch, key_server: KeyServer) -> None:
@@ -121,12 +115,11 @@ def test_a_container_is_asked_again(there: Place, environ: pytest.MonkeyPatch, k
 
 @pytest.mark.parametrize("way", ["token", "token file", "web identity"])
 def test_refusing_server_is_named(
-    way: str, there: Place, tmp_path: Path, environ: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    way: str, there: Place, take_role: Callable[[str], None], key_server: KeyServer
 ) -> None:
     """The error does not blame the store, and does not show what was sent."""
-    set_all(environ, role(way, request, tmp_path))
-    secret = request.getfixturevalue("key_server").proof
-    request.getfixturevalue("key_server").proof = "another"
+    take_role(way)
+    secret, key_server.proof = key_server.proof, "another"
     words = {
         "token": "AWS_CONTAINER_CREDENTIALS_FULL_URI answers 401 Unauthorized",
         "token file": "AWS_CONTAINER_CREDENTIALS_FULL_URI answers 401 Unauthorized",
@@ -172,32 +165,21 @@ def test_invalid_credential_response_is_an_error(
     """Whatever they hold instead of keys is not shown; and where else there may be some is not asked."""
     key_server.proof = ""
     bodies = [b"", b"[]", b'{"AccessKeyId": "AK-4711"}', b'{"Code": "x"', b"\xff4711"]
-    bodies_iterator = iter(bodies)
+    remaining = iter(bodies)
+    elsewhere = {"location": next(iter(key_server.container.values()))}
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = next(bodies_iterator, None)
-            self.send_response(302 if body is None else 200)
-            self.send_header("location", next(iter(key_server.container.values())))
-            self.end_headers()
-            self.wfile.write(body or b"")
+    def answer(*_: object) -> tuple[int, dict[str, str], bytes]:
+        body = next(remaining, None)
+        return (302, elsewhere, b"") if body is None else (200, {}, body)
 
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    environ.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{server.server_port}")
-    try:
+    with serving_answers(answer) as url:
+        environ.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url)
         for _ in bodies:
             with pytest.raises(OSError, match="returned no valid credentials") as failure:
                 there.read()
             assert "4711" not in str(failure.value)
         with pytest.raises(OSError, match="AWS_CONTAINER_CREDENTIALS_FULL_URI answers 302"):
             there.read()
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def test_job_overrides_the_environment(s3proxy: Broker, environ: pytest.MonkeyPatch) -> None:

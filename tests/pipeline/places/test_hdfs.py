@@ -1,7 +1,5 @@
 """What HDFS has of its own: who may replace what, name services, users, and a NameNode that is away."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Who asks the stores of Google and Azure, by servers that check it, for a place and for Delta's library."""
 
-from __future__ import annotations
-
 import base64
 import hmac
 import json
@@ -61,7 +59,6 @@ def environ(
 
 @pytest.fixture
 def bucket(google: Google, environ: pytest.MonkeyPatch, tmp_path: Path) -> Place:
-    """A place of Google's."""
     set_all(environ, {"GOOGLE_BASE_URL": f"http://127.0.0.1:{google.port}", "GOOGLE_ALLOW_HTTP": "true"})
     return place_of(f"gs://{BUCKET}/{tmp_path.name}")
 
@@ -74,6 +71,21 @@ def blob(token_server: TokenServer, environ: pytest.MonkeyPatch) -> Place:
     return place_of(f"abfss://{BUCKET}@parcels.dfs.core.windows.net/f")
 
 
+Become = Callable[[str], None]
+
+
+@pytest.fixture
+def as_google(google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path) -> Become:
+    """Return a function that gives this process the credentials of one of the ways to Google."""
+    return lambda way: set_all(environ, google_role(way, token_server, google, tmp_path))
+
+
+@pytest.fixture
+def as_azure(token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path) -> Become:
+    """Return a function that gives this process the credentials of one of the ways to Azure."""
+    return lambda way: set_all(environ, azure_role(way, token_server, tmp_path))
+
+
 def lands(there: Place) -> None:
     """Something, by a place and by Delta's library."""
     (there / "f").write(b"x")
@@ -83,33 +95,25 @@ def lands(there: Place) -> None:
 
 
 @pytest.mark.parametrize("way", GOOGLE)
-def test_google(
-    way: str, bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_google(way: str, bucket: Place, token_server: TokenServer, as_google: Become) -> None:
     """The credentials are those of Google's SDKs."""
-    set_all(environ, google_role(way, token_server, google, tmp_path))
+    as_google(way)
     lands(bucket)
     if way.startswith("user"):
-        assert {request for request in token_server.asked if "CONNECT" in request} == {
-            "CONNECT accounts.google.com:443"
-        }
+        assert set(filter(re.compile("CONNECT").search, token_server.asked)) == {"CONNECT accounts.google.com:443"}
 
 
-def test_the_metadata_server_is_looked_for_once(
-    bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    set_all(environ, google_role("metadata server", token_server, google, tmp_path))
+def test_the_metadata_server_is_looked_for_once(bucket: Place, token_server: TokenServer, as_google: Become) -> None:
+    as_google("metadata server")
     for name in ("a", "b"):
         (bucket / name).write(b"x")
     assert token_server.asked.count("GET /") == 1
 
 
 @pytest.mark.parametrize("way", FEDERATED)
-def test_federation(
-    way: str, bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_federation(way: str, bucket: Place, as_google: Become) -> None:
     """The files contain external identities, which Delta's library does not support."""
-    set_all(environ, google_role(way, token_server, google, tmp_path))
+    as_google(way)
     (bucket / "f").write(b"x")
     assert (bucket / "f").read() == b"x"
     with pytest.raises(PipelineError, match=r"Delta's library cannot ask for tokens by .*credentials\.json"):
@@ -117,9 +121,9 @@ def test_federation(
 
 
 @pytest.mark.parametrize("way", AZURE)
-def test_azure(way: str, blob: Place, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_azure(way: str, blob: Place, environ: pytest.MonkeyPatch, as_azure: Become) -> None:
     """The credentials are those of Azure's SDKs; settings of a job override the environment."""
-    set_all(environ, azure_role(way, token_server, tmp_path))
+    as_azure(way)
     if way == "secret of a job":
         environ.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=1&sig=nothing")
     assert of_job(way, blob).read() == b"x"
@@ -156,42 +160,29 @@ def signature() -> str:
     https://learn.microsoft.com/rest/api/storageservices/create-account-sas.
     """
     ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
-    parameters = {
-        "sp": "rwdlac",
-        "ss": "b",
-        "srt": "sco",
-        "st": "",
-        "se": ends,
-        "sip": "",
-        "spr": "https",
-        "sv": "2021-12-02",
-    }
+    parameters = {"sp": "rwdlac", "ss": "b", "srt": "sco", "st": "", "se": ends}
+    parameters |= {"sip": "", "spr": "https", "sv": "2021-12-02"}
     signed = "\n".join([servers.ACCOUNT, *parameters.values(), "", ""])
     digest = hmac.digest(base64.b64decode(ACCOUNT_KEY), signed.encode(), "sha256")
-    return urlencode(
-        {**{name: value for name, value in parameters.items() if value}, "sig": base64.b64encode(digest).decode()}
-    )
+    signed_parameters = {name: value for name, value in parameters.items() if value}
+    return urlencode({**signed_parameters, "sig": base64.b64encode(digest).decode()})
 
 
 @pytest.mark.parametrize("way", ["metadata server", "user", "url", "impersonation"])
-def test_google_tokens_are_renewed(
-    way: str, bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_google_tokens_are_renewed(way: str, bucket: Place, token_server: TokenServer, as_google: Become) -> None:
     """Before they end, by the same client; those that last are not asked for again."""
-    set_all(environ, google_role(way, token_server, google, tmp_path))
+    as_google(way)
     is_renewed(token_server, lambda: bucket.write(b"x"))
 
 
 @pytest.mark.parametrize("way", ["machine", "app", "workload", "secret", "az"])
-def test_azure_tokens_are_renewed(
-    way: str, blob: Place, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_azure_tokens_are_renewed(way: str, blob: Place, token_server: TokenServer, as_azure: Become) -> None:
     token_server.lasting = 10
-    set_all(environ, azure_role(way, token_server, tmp_path))
+    as_azure(way)
 
     def ask() -> None:
         if way == "az":
-            azure_role(way, token_server, tmp_path)  # as the program does it
+            as_azure(way)  # as the program does it
         assert blob.read() == b"x"
 
     is_renewed(token_server, ask, more=way == "az")
@@ -229,16 +220,12 @@ REFUSALS = {
 
 @pytest.mark.parametrize("way", REFUSALS)
 def test_refusing_server_is_named(
-    way: str, token_server: TokenServer, google: Google, tmp_path: Path, request: pytest.FixtureRequest
+    way: str, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """The error does not blame the store, and does not show what was sent."""
-    environ: pytest.MonkeyPatch = request.getfixturevalue("environ")
-    if way in AZURE:
-        there: Place = request.getfixturevalue("blob")
-        set_all(environ, azure_role(way, token_server, tmp_path))
-    else:
-        there = request.getfixturevalue("bucket")
-        set_all(environ, google_role(way, token_server, google, tmp_path))
+    place, become = ("blob", "as_azure") if way in AZURE else ("bucket", "as_google")
+    there: Place = request.getfixturevalue(place)
+    request.getfixturevalue(become)(way)
     if way == "no file":
         (tmp_path / "subject").unlink()
     elif way == "metadata server":
@@ -286,12 +273,8 @@ def test_missing_metadata_server_is_reported(
     kind: str, silent: str, noisy: str, bucket: Place, key_server: KeyServer, environ: pytest.MonkeyPatch
 ) -> None:
     """The error appears before obstore or Delta's library search for the server for half a minute each."""
-    hosts = {
-        "nobody": "127.0.0.1:1",
-        "silence": silent,
-        "noise": noisy,
-        "another cloud": f"127.0.0.1:{key_server.port}",
-    }
+    cloud = f"127.0.0.1:{key_server.port}"
+    hosts = {"nobody": "127.0.0.1:1", "silence": silent, "noise": noisy, "another cloud": cloud}
     environ.setenv("GCE_METADATA_HOST", hosts[kind])
     for ask in (bucket.read, lambda: build_delta_options(bucket)):
         with pytest.raises(PipelineError, match=f"no credentials for Google.* no metadata server .* at {hosts[kind]}"):
@@ -315,23 +298,20 @@ def test_a_machine_that_is_not_asked(bucket: Place, environ: pytest.MonkeyPatch)
     assert place_of(str(bucket), Storage.of({"anonymous": "true"})).storage.build_obstore_options("gs")
 
 
-def test_az_is_asked_where_no_machine_answers(
-    blob: Place, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_az_is_asked_where_no_machine_answers(blob: Place, environ: pytest.MonkeyPatch, as_azure: Become) -> None:
     """The SDK does the same: a laptop has no identity of its own."""
-    set_all(
-        environ, {**azure_role("az", token_server, tmp_path), "AZURE_POD_IDENTITY_AUTHORITY_HOST": "http://127.0.0.1:1"}
-    )
+    as_azure("az")
+    environ.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", "http://127.0.0.1:1")
     environ.delenv("AZURE_USE_AZURE_CLI")
     assert blob.read() == b"x"
 
 
 @pytest.mark.parametrize("way", FEDERATED)
 def test_tokens_are_not_requested_elsewhere(
-    way: str, bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
+    way: str, bucket: Place, token_server: TokenServer, as_google: Become
 ) -> None:
     """Wherever an answer points to: it would be shown what was sent."""
-    set_all(environ, google_role(way, token_server, google, tmp_path))
+    as_google(way)
     with token_server.elsewhere() as other:
         token_server.moved = f"https://{other.secure}/v1/token"
         with pytest.raises(OSError, match="no token is given by"):
@@ -339,11 +319,9 @@ def test_tokens_are_not_requested_elsewhere(
         assert not other.asked
 
 
-def test_a_store_shows_no_token_to_others(
-    blob: Place, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_store_shows_no_token_to_others(blob: Place, token_server: TokenServer, as_azure: Become) -> None:
     """Nor does one that sends whoever asks elsewhere."""
-    set_all(environ, azure_role("machine", token_server, tmp_path))
+    as_azure("machine")
     with token_server.elsewhere() as other:
         other.blobs = dict(token_server.blobs)
         token_server.blobs = {"/parcels/lake/f": f"https://{other.secure}/parcels/lake/f".encode()}
@@ -373,11 +351,11 @@ def test_tokens_are_sent_over_tls_only(
 
 
 def test_entra_is_asked_by_tls_alone(
-    blob: Place, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
+    blob: Place, token_server: TokenServer, environ: pytest.MonkeyPatch, as_azure: Become
 ) -> None:
     """Even where the store need not be."""
-    set_all(environ, {**azure_role("secret", token_server, tmp_path), "AZURE_ALLOW_HTTP": "true"})
-    environ.setenv("AZURE_AUTHORITY_HOST", f"http://{token_server.plain}")
+    as_azure("secret")
+    set_all(environ, {"AZURE_ALLOW_HTTP": "true", "AZURE_AUTHORITY_HOST": f"http://{token_server.plain}"})
     with pytest.raises(PipelineError, match="AZURE_AUTHORITY_HOST is not https"):
         blob.read()
     assert not token_server.asked
@@ -430,10 +408,10 @@ def test_a_service_account_of_a_job(bucket: Place, google: Google, environ: pyte
 
 
 def test_a_job_may_name_files_of_others(
-    bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
+    bucket: Place, environ: pytest.MonkeyPatch, tmp_path: Path, as_google: Become
 ) -> None:
     """The same files can be named by the environment."""
-    set_all(environ, google_role("user", token_server, google, tmp_path))
+    as_google("user")
     environ.delenv(DEFAULT)
     lands(place_of(str(bucket), Storage.of({"service_account": str(tmp_path / "credentials.json")})))
 
@@ -452,14 +430,10 @@ def test_files_by_a_name_of_obstore(
         bucket.storage.build_obstore_options("gs")
 
 
-def test_google_auth_may_be_missing(
-    bucket: Place, google: Google, token_server: TokenServer, environ: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    set_all(environ, google_role("file", token_server, google, tmp_path))
+def test_google_auth_may_be_missing(bucket: Place, environ: pytest.MonkeyPatch, as_google: Become) -> None:
+    as_google("file")
     environ.setitem(sys.modules, "google.auth", None)  # as it is where nothing is installed
-    with pytest.raises(
-        PipelineError, match=r"of the type 'external_account', needs google-auth: pip install '\.\[google"
-    ):
+    with pytest.raises(PipelineError, match=r"the type 'external_account', needs google-auth: pip install '\.\[google"):
         bucket.read()
 
 
@@ -472,29 +446,22 @@ def test_ways_to_azure_in_order(environ: pytest.MonkeyPatch) -> None:
     """Settings of the job come first, and each way has all its settings."""
     environ.setenv("AZURE_POD_IDENTITY_AUTHORITY_HOST", "http://127.0.0.1:1")
     entra = {"tenant_id": "T", "client_id": "C"}
+    workload, access_key = {"credential_type": "workload_identity"}, {"credential_type": "access_key"}
     cases: list[tuple[str, str, dict[str, str]]] = [
         ("AZURE_USE_AZURE_CLI", "true", {"credential_type": "azure_cli", "use_azure_cli": "true"}),
         ("AZURE_TENANT_ID", "T", {"credential_type": "azure_cli", "use_azure_cli": "true"}),
         ("AZURE_CLIENT_ID", "C", {"credential_type": "azure_cli", "use_azure_cli": "true"}),
-        (
-            "AZURE_FEDERATED_TOKEN_FILE",
-            "F",
-            {"credential_type": "workload_identity", **entra, "federated_token_file": "F"},
-        ),
+        ("AZURE_FEDERATED_TOKEN_FILE", "F", {**workload, **entra, "federated_token_file": "F"}),
         ("AZURE_CLIENT_SECRET", "S", {"credential_type": "client_secret", **entra, "client_secret": "S"}),
         ("AZURE_STORAGE_TOKEN", "B", {"credential_type": "bearer_token", "bearer_token": "B"}),
         ("AZURE_STORAGE_SAS_TOKEN", "sig=s", {"credential_type": "sas_token", "sas_key": "sig=s"}),
         (
             "AZURE_STORAGE_CONNECTION_STRING",
             "AccountName=parcels;AccountKey=a2V5==;EndpointSuffix=core.chinacloudapi.cn",
-            {
-                "credential_type": "access_key",
-                "account_key": "a2V5==",
-                "endpoint": "https://parcels.blob.core.chinacloudapi.cn",
-            },
+            {**access_key, "account_key": "a2V5==", "endpoint": "https://parcels.blob.core.chinacloudapi.cn"},
         ),
-        ("AZURE_STORAGE_KEY", "Z", {"credential_type": "access_key", "account_key": "Z"}),
-        ("AZURE_STORAGE_ACCOUNT_KEY", "K", {"credential_type": "access_key", "account_key": "K"}),
+        ("AZURE_STORAGE_KEY", "Z", {**access_key, "account_key": "Z"}),
+        ("AZURE_STORAGE_ACCOUNT_KEY", "K", {**access_key, "account_key": "K"}),
     ]
     for name, value, expected in cases:
         environ.setenv(name, value)

@@ -1,7 +1,5 @@
 """What a place can do: the same in a folder, on two S3 servers that differ, and by the API of Google."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

@@ -1,7 +1,5 @@
 """What Prometheus gets: the sums of the reports, and nothing without bounds."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime

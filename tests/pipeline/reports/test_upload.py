@@ -1,17 +1,13 @@
 """Prometheus and a registry hear of every batch once, and of none that was not committed."""
 
-from __future__ import annotations
-
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
-import uvicorn
+from tests.serving import serving_answers, serving_in_thread
 
 from signalbook.client import Client
 from signalbook.errors import SignalbookError
@@ -21,7 +17,6 @@ from signalbook.pipeline.journal import Journal, JournalEntry
 from signalbook.pipeline.report import Span, Tally
 from signalbook.pipeline.reports import upload
 from signalbook.pipeline.reports.upload import ReportUpload, exposition, reporting
-from signalbook.server import build
 from signalbook.settings import Settings
 from signalbook.values import Finding
 
@@ -57,15 +52,8 @@ def commit(journal: Journal, *ids: str, compaction: bool = False) -> None:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    server = uvicorn.Server(uvicorn.Config(build(Settings(db="sqlite://")), port=0, log_level="warning"))
-    thread = Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
+    with serving_in_thread(Settings(db="sqlite://", port=0)) as address:
+        yield address
 
 
 def batches(url: str, name: str) -> list[str]:
@@ -132,46 +120,28 @@ def test_reports_can_be_sent_again(journal: Journal, url: str) -> None:
     assert batches(url, "again") == ["a", "b"]
 
 
+@dataclass
 class Scripted:
-    """A server that answers one status after the other, the last one for ever; ``asked`` counts."""
-
-    def __init__(self, *statuses: int) -> None:
-        self.asked = 0
-        outer, remaining = self, list(statuses)
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                outer.asked += 1
-                self.rfile.read(int(self.headers["content-length"]))
-                self.send_response(remaining.pop(0) if len(remaining) > 1 else remaining[0])
-                self.send_header("content-length", "2")
-                self.end_headers()
-                self.wfile.write(b"{}")
-
-            def log_message(self, *_: object) -> None: ...
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    url: str = ""
+    asked: int = 0
 
 
 @pytest.fixture
 def scripted() -> Iterator[Callable[..., Scripted]]:
-    servers: list[Scripted] = []
+    """Makes servers that answer one status after the other, the last one for ever; ``asked`` counts."""
+    with ExitStack() as servers:
 
-    def make(*statuses: int) -> Scripted:
-        servers.append(Scripted(*statuses))
-        return servers[-1]
+        def make(*statuses: int) -> Scripted:
+            server, remaining = Scripted(), list(statuses)
 
-    yield make
-    for server in servers:
-        server.close()
+            def answer(*_: object) -> tuple[int, dict[str, str], bytes]:
+                server.asked += 1
+                return remaining.pop(0) if len(remaining) > 1 else remaining[0], {}, b"{}"
+
+            server.url = servers.enter_context(serving_answers(answer))
+            return server
+
+        yield make
 
 
 @pytest.mark.parametrize("status", [404, 500, 503])

@@ -1,7 +1,5 @@
 """Stores, spools and jobs that read captures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

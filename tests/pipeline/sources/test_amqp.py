@@ -1,7 +1,5 @@
 """Messages of AMQP as they wait, with the types they had, and links to a real broker that lose nothing."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

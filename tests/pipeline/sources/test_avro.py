@@ -1,7 +1,5 @@
 """Containers of CloudEvents as other programs write them, whole and damaged."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zlib

@@ -1,7 +1,5 @@
 """Captures in Avro containers have the rows that Spark's own package for Avro makes of them, in folders and stores."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Sequence

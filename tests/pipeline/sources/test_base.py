@@ -1,7 +1,5 @@
 """Sources by name, and what to install for one that lacks something."""
 
-from __future__ import annotations
-
 from importlib.metadata import EntryPoint, entry_points
 
 import pytest
@@ -13,11 +11,6 @@ from signalbook.pipeline.sources import base
 @pytest.mark.parametrize("name", sorted(entry_points(group=base.GROUP).names))
 def test_source_is_found_by_its_name(name: str) -> None:
     assert base.find_source(name).name == name
-
-
-def test_unknown_input_format_is_an_error() -> None:
-    with pytest.raises(PipelineError, match="there is no input format 'fax'; there are: amqp, cloudevents-avro"):
-        base.find_source("fax")
 
 
 @pytest.mark.parametrize(

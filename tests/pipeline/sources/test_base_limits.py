@@ -1,7 +1,5 @@
 """Messages that are too long are set apart from their neighbours, and nothing else is changed; long ones have room."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

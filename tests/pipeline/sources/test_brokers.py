@@ -1,7 +1,5 @@
 """Addresses of brokers that sources connect to by themselves, and who logs in there."""
 
-from __future__ import annotations
-
 import pytest
 
 from signalbook.brokers.connection import BrokerUnavailable

@@ -1,7 +1,5 @@
 """Captures in a store without a connector of Spark's have the rows that Spark makes of the same files in a folder."""
 
-from __future__ import annotations
-
 import gzip
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Captured messages are read without Spark. ``test_captures`` compares the rows with those of Spark."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any

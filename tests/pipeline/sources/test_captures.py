@@ -1,7 +1,5 @@
 """Rows of messages in Parquet files, as Spark and connectors write them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -264,13 +262,6 @@ def test_undamaged_rows_of_captures_land(job: Jobs, damaged: Path, tmp_path: Pat
         whole |= {f"P{100 + number}" for number in [*range(20), *range(50, 100)]}
     assert set(ids) == whole
     assert not (tmp_path / "out" / ".staging").exists()
-
-
-def test_damaged_captures_may_stop_a_run(job: Jobs, damaged: Path, tmp_path: Path) -> None:
-    (damaged / "c.parquet").unlink()
-    with pytest.raises(PipelineError, match=r"cannot read file:\S+/b.parquet"):
-        run(job(damaged, on_damaged_file="stop"))
-    assert not (tmp_path / "out" / "dead_letters").exists()
 
 
 def test_unreadable_captures_are_an_error(job: Jobs, damaged: Path) -> None:

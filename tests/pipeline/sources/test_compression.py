@@ -1,7 +1,5 @@
 """Compressed files: recognised by their first bytes, read in pieces, never with much memory."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -1,7 +1,5 @@
 """The first bytes of a file show its format."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Arrays of any length come apart like by a JSON parser, and broken ones say where they break."""
 
-from __future__ import annotations
-
 import json
 from io import BytesIO
 from typing import Any

@@ -1,7 +1,5 @@
 """Requests in logs are taken as the binding takes those that come over a wire."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from base64 import b64encode

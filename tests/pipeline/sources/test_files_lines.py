@@ -1,7 +1,5 @@
 """However a file is cut, each of its lines is read once."""
 
-from __future__ import annotations
-
 import codecs
 import gzip
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Files that are damaged, or in other encodings, or cannot be read: what is whole is read, the rest is named."""
 
-from __future__ import annotations
-
 import codecs
 import errno
 import gzip

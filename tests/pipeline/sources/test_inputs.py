@@ -1,7 +1,5 @@
 """Input is found, cut and dealt out evenly."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable

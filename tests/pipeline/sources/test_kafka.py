@@ -1,7 +1,5 @@
 """Addresses of Kafka topics, and what Spark is given of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from signalbook.pipeline.errors import PipelineError

@@ -1,7 +1,5 @@
 """A part of Kafka topics is copied to files, which commands without Spark read."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

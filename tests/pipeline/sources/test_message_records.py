@@ -1,7 +1,5 @@
 """What dead letters keep of many messages at once is what each keeps, whichever way it was rejected."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any

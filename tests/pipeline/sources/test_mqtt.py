@@ -1,7 +1,5 @@
 """Topic filters, messages as they wait, and sessions at a real broker that must not lose anything."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """Files of plain JSON come apart into their values, whatever their layout."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

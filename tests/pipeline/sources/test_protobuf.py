@@ -1,6 +1,3 @@
-from __future__ import annotations
-
-import gzip
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,10 +61,6 @@ def test_batches_contain_each_byte_once(monkeypatch: pytest.MonkeyPatch, tmp_pat
     path.write_bytes(delimited(*EVENTS))
     batches = STREAM.read(Split(path=str(path), start=0, end=path.stat().st_size))
     assert sum(len(batch.content) for batch in batches) == path.stat().st_size
-
-
-def test_packed_files_are_unpacked(read: Read) -> None:
-    assert [raw for raw, _, _ in read(gzip.compress(delimited(*EVENTS)), name="events.pb.gz")] == EVENTS
 
 
 def test_batch_message_is_read_as_a_file(read: Read) -> None:

@@ -1,7 +1,5 @@
 """Offsets of what was received."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

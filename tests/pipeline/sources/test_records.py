@@ -1,7 +1,5 @@
 """Records that Spark brings, as frames: what goes the fast way, and that both ways come to the same."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -11,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.pipeline.fastpath.test_routing import check_batches, processed
-from tests.pipeline.kafkarows import AT, batches, event_headers, rows
+from tests.pipeline.fastpath.test_routing import check_batches
+from tests.pipeline.kafkarows import AT, batches, rows
 
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import columns
@@ -144,24 +142,3 @@ def test_structured_events_take_the_fast_path(contract: Contract, parcels: Any) 
     assert (first["_protocol"], first["_address"], first["_received_at"]) == ("KAFKA", "orders", AT)
     assert (first["_source"], first["_position"]) == ("kafka:orders/0", 7)
     assert first["_headers"] == [("content-type", EVENT[1].decode()), ("trace", "t")]
-
-
-def test_binary_events_and_tombstones(contract: Contract, parcels: Any) -> None:
-    """The attributes are in headers; a record without a value is counted and kept (K-21, K-45)."""
-    headers = event_headers({"ce_id": b"e-1", "ce_time": b"2026-01-02T03:04:05Z", "content-type": b"application/json"})
-    binary = (json.dumps(parcels.event(1)["data"]).encode(), headers)
-    tally, tables = processed(contract, SOURCE, batches(binary, (None, []), (b"", [])))
-    assert (tally.read, tally.landed.total(), tally.dead_lettered) == (3, 1, 2)
-    assert tables["parcels.parcel.accepted"][0]["ce_id"] == "e-1"
-
-
-@pytest.mark.parametrize("more", [{"protocol": "KAFKA"}, {"protocol": "HTTP"}])
-def test_a_definition_with_a_protocol_closes_its_lane(parcels: Any, more: dict[str, str]) -> None:
-    """An event of a definition for another protocol does not conform; one for this protocol has additional checks
-    (K-26).
-    """
-    document = parcels.catalogue()
-    document["messagegroups"]["parcels"]["messages"]["parcel.accepted"] |= more
-    contract = Snapshot.of_documents([("x", document)]).compile(Policy())
-    tally, _ = processed(contract, SOURCE, batches((json.dumps(parcels.event(1)).encode(), [EVENT])))
-    assert tally.landed.total() == (more["protocol"] == "KAFKA")

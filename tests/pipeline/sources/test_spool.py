@@ -1,7 +1,5 @@
 """Spools: what was written is there, once and whole, whoever dies; what was landed goes."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

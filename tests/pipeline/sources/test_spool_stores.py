@@ -1,11 +1,7 @@
 """Spools in a store: nothing that was confirmed is lost, whatever becomes of requests, and wherever the writer dies."""
 
-from __future__ import annotations
-
 import pickle
 import secrets
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -14,7 +10,7 @@ from tests.brokers.servers import BUCKET
 from tests.pipeline import storeway
 from tests.pipeline.s3 import S3, storage_of
 from tests.pipeline.storeway import Answer, OldListings, StoreWay, in_turn, now_and_then, store_way
-from tests.pipeline.test_commit_stores import FATES, ROOT, Killing
+from tests.pipeline.test_commit_stores import FATES, kill_at
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import Place, place_of
@@ -111,20 +107,10 @@ class Landed:
 
     def killed(self, at: int, *, after: bool) -> bool:
         """Return True if a process was killed with its ``at``-th request; False if it finished before."""
-        command = [sys.executable, "-c", _WRITES, pickle.dumps(self.spot).hex(), str(self.confirmed)]
-        pipe = subprocess.PIPE
-        with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=ROOT) as process:
-            assert process.stdout is not None
-            assert process.stdin is not None
-            assert process.stdout.readline() == b"begins\n"
-            self.way.fate = killing = Killing(process.pid, at, after=after)
-            process.stdin.write(b"\n")
-            process.stdin.close()
-            self.confirmed = int(([*process.stdout] or [self.confirmed])[-1])
-            process.wait()
-        self.way.fate = storeway.delivered
-        assert killing.done or process.returncode == 0
-        return killing.done
+        arguments = [pickle.dumps(self.spot).hex(), str(self.confirmed)]
+        done, written = kill_at(self.way, at, after=after, program=_WRITES, arguments=arguments)
+        self.confirmed = int(written[-1]) if written else self.confirmed
+        return done
 
 
 _WRITES = """

@@ -1,7 +1,5 @@
 """A way to a catalog on which requests or answers get lost, or the catalog dies, exactly when a table is committed."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

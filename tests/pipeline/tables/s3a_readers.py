@@ -3,8 +3,6 @@
 They need 700 MB of jars and a version of Spark that Iceberg and Delta have jars for: ``make hadoop`` runs this.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import sys

@@ -1,7 +1,5 @@
 """Which catalog an output has: said once, kept without secrets, and never changed under its tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Columns of tables in Spark's words, held to what Spark reads in them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pyspark.sql import SparkSession

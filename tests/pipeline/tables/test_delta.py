@@ -1,7 +1,5 @@
 """Delta tables as Delta's own library reads them, and what is left when a run dies or someone else changes them."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import shutil

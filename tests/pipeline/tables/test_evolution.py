@@ -1,7 +1,5 @@
 """Columns follow their definition, or do not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pyarrow as pa

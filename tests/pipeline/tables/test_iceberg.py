@@ -1,7 +1,5 @@
 """Tables and catalogs that someone else changed: named, with what to do; the batch is kept, the next run goes on."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from collections.abc import Callable

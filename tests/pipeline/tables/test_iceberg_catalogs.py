@@ -1,7 +1,5 @@
 """The way to a catalog: by pyiceberg's configuration too, never for ever, and with no secret in what is said."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from pathlib import Path

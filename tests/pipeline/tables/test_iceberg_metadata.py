@@ -1,7 +1,5 @@
 """Metadata that are parsed once: what is remembered is what the files say, whoever wrote them."""
 
-from __future__ import annotations
-
 import copy
 import json
 import shutil

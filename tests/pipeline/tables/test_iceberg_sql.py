@@ -1,7 +1,5 @@
 """A catalog in a database: the tables of a batch are given it all at once, whoever else is at work, and once."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from collections.abc import Callable, Sequence

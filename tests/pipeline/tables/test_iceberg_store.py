@@ -1,7 +1,5 @@
 """The catalog that a store is by itself."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 from pathlib import Path

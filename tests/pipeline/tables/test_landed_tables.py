@@ -1,7 +1,5 @@
 """All tables of a definition are one to Spark, in both formats."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time

@@ -1,7 +1,5 @@
 """Columns as Spark's SQL says them."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -1,7 +1,5 @@
 """Folders of Parquet files, as other programs read them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

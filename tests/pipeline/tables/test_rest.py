@@ -1,7 +1,5 @@
 """Iceberg tables in a real REST catalog: what is committed once, whatever becomes of requests, answers and catalog."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +20,6 @@ from tests.pipeline.tables.passage import (
     timed_out,
 )
 
-from signalbook.pipeline.commands.compact import TARGET, compact
 from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import JournalEntry
@@ -169,24 +166,6 @@ def test_concurrently_dropped_table_is_created_again(way: Passage, lake: Lake, m
         with pytest.raises(PipelineError, match="1 of the files that were to be replaced are no longer in it"):
             lake.commit(batch)
     assert lake.journal.list_unfinished() == []
-
-
-@pytest.mark.merge
-def test_a_killed_catalog_and_a_compaction(way: Passage, lake: Lake, own_catalog: Broker) -> None:
-    def killed(deliver: Deliver) -> Answer | None:
-        deliver()
-        own_catalog.kill()
-        raise ConnectionError
-
-    for number in range(3):
-        lake.put([{"a": number}], COLUMNS)
-    way.fates = [killed]
-    with pytest.raises(PipelineError):
-        compact(lake.output, (), TARGET, lambda _: None)
-    own_catalog.start()
-    assert compact(lake.output, (), TARGET, lambda _: None) == []
-    assert numbers(lake) == [0, 1, 2]
-    assert len(lake.journal.find_files()[ORDER]) == 1
 
 
 def test_tables_of_another_output(lake: Lake, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Names and texts in statements, held to what Spark reads in them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A task's rows end up in one file per table, whatever the mix."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from pathlib import Path
 from random import randbytes

@@ -1,7 +1,5 @@
 """What other programs find in an S3 server of the tables that one run wrote: the same rows, in every format."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -70,7 +68,6 @@ def landed(root: Place, folder: Path, parcels: Any) -> dict[TableFormat, Place]:
 
 
 def folder(lake: Place, table: TableName, table_format: TableFormat) -> Place:
-    """Return the folder of a table as its readers name it."""
     files = lake / find_table_folder(table, table_format)
     return files.parent if table_format == "iceberg" else files
 
@@ -159,7 +156,6 @@ def test_duckdb(lakes: dict[TableFormat, Place], table_format: TableFormat, duck
 
 
 def rows(frame: pd.DataFrame) -> list[Row]:
-    """Return the rows of a pandas frame."""
     frame = frame.sort_values("ce_id")
     instants = frame["at"].astype("datetime64[us, UTC]").astype("int64")
     rescue = [value if isinstance(value, str) else None for value in frame["_rescue"]]
