@@ -142,19 +142,9 @@ OBJECTS: list[tuple[JSONObject, JSONObject, list[tuple[str, str]], list[tuple[st
         [],
         [("/additionalProperties/type", "type_changed")],
     ),
-    (
-        opened(a=INT),
-        opened(a=INT, b=TEXT),
-        [("/properties/b", "property_added_to_open_content_model")],
-        [],
-    ),
+    (opened(a=INT), opened(a=INT, b=TEXT), [("/properties/b", "property_added_to_open_content_model")], []),
     (opened(a=INT), opened(a=INT, b={"type": "any"}), [], []),
-    (
-        closed(a=INT),
-        opened(a=INT),
-        [],
-        [("/additionalProperties", "additional_properties_removed")],
-    ),
+    (closed(a=INT), opened(a=INT), [], [("/additionalProperties", "additional_properties_removed")]),
     (
         {**closed(a=INT), "additionalProperties": {"type": "int8"}},
         {**closed(a=INT, b=INT), "additionalProperties": INT},
