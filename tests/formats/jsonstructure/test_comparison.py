@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.formats.jsonstructure.makers import KINDS, SAMPLES
 
 from signalbook.formats import SchemaError
 from signalbook.formats.compatibility import SchemaText, find_comparison, list_differences
@@ -128,6 +129,19 @@ def test_types_of_properties(old: JSON, new: JSON, backward: str | None, forward
         assert (differences[0][1] if differences else None) == broken, differences
         assert all(path.startswith((V, "/definitions")) for path, _ in differences)
     assert why(before, before, "full") == why(after, after, "full") == []
+
+
+def test_primitive_types_agree_with_the_validator() -> None:
+    """Every pair of types: a value of one that the other refuses is a difference."""
+    kinds: list[JSONObject] = [{"type": kind} for kind in KINDS] + [
+        {"type": "decimal", "precision": precision, "scale": scale} for precision in (1, 2, 20) for scale in (0, 1, 2)
+    ] + [{"type": "string", "maxLength": most} for most in (0, 1, 2, 20, 36)]  # fmt: skip
+    schemas = [(text(**kind), FORMAT.parse(text(**kind).document, DRAFT)) for kind in kinds]
+    for writer, written in schemas:
+        values = [value for value in SAMPLES if not written.validate(value)]
+        for reader, read in schemas:
+            if not FORMAT.differences(reader, writer):
+                assert [value for value in values if read.validate(value)] == [], (writer, reader)
 
 
 OBJECTS: list[tuple[JSONObject, JSONObject, list[tuple[str, str]], list[tuple[str, str]]]] = [
