@@ -156,19 +156,13 @@ def test_the_table_of_schemas(authority: str, id: str, uri: str) -> None:
     [
         ("", "342", "https://example.com/messagecatalog/342"),
         ("https://example.com/messagecatalog", "342", "https://example.com/messagecatalog/342"),
-        (
-            "http://messagecatalog.example.com/",
-            "/mygroup/messagedefinitions/myMessage definition/versions/2",
-            "http://messagecatalog.example.com/mygroup/messagedefinitions/myMessage%20definition/versions/2",
-        ),
-        (
-            "http://messagecatalog.example.org/",
-            "http://messagedefinitions.example.org/41751",
-            "http://messagedefinitions.example.org/41751",
-        ),
+        ("http://messagecatalog.example.com/", "/mygroup/messagedefinitions/myMessage definition/versions/2",
+            "http://messagecatalog.example.com/mygroup/messagedefinitions/myMessage%20definition/versions/2"),
+        ("http://messagecatalog.example.org/", "http://messagedefinitions.example.org/41751",
+            "http://messagedefinitions.example.org/41751"),
         ("urn:example:messagecatalog", "a1b2c3d4", "urn:example:messagecatalog:a1b2c3d4"),
     ],
-)
+)  # fmt: skip
 def test_the_table_of_message_definitions(authority: str, id: str, uri: str) -> None:
     """The URI of a message definition is composed of its authority and its id (B-8)."""
     assert compose(authority, id, MESSAGES) == uri

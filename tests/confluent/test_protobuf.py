@@ -90,32 +90,17 @@ OPTIONS = (
 @pytest.mark.parametrize(
     ("before", "other", "is_same"),
     [
-        (
-            'option go_package = "a"; option java_package = "b";',
-            'option java_package="b"; option go_package="a";',
-            True,
-        ),
+        ('option go_package = "a"; option java_package = "b";', 'option java_package="b"; option go_package="a";',
+            True),
         ('import public "b.proto"; import "a.proto";', 'import "a.proto"; import public "b.proto";', True),
-        (
-            "message M { optional int32 a = 1; repeated M b = 2; }",
-            "message M{repeated M b=2;optional int32 a=1;}",
-            True,
-        ),
-        (
-            "message M { oneof x { int32 a = 4; M b = 1; } oneof y { bool c = 2; } }",
-            "message M { oneof y { bool c = 2; } oneof x { M b = 1; int32 a = 4; } }",
-            True,
-        ),
-        (
-            "message M { map<string, M> a = 2; map<int32, M> b = 1; message N {} }",
-            "message M { map<int32, M> b = 1; map<string, M> a = 2; message N {} }",
-            True,
-        ),
-        (
-            'message M { reserved 9, 4 to 5; reserved "b", "a"; extensions 200; extensions 100; }',
-            'message M { extensions 100, 200; reserved "a", "b"; reserved 4 to 5, 9; }',
-            True,
-        ),
+        ("message M { optional int32 a = 1; repeated M b = 2; }", "message M{repeated M b=2;optional int32 a=1;}",
+            True),
+        ("message M { oneof x { int32 a = 4; M b = 1; } oneof y { bool c = 2; } }",
+            "message M { oneof y { bool c = 2; } oneof x { M b = 1; int32 a = 4; } }", True),
+        ("message M { map<string, M> a = 2; map<int32, M> b = 1; message N {} }",
+            "message M { map<int32, M> b = 1; map<string, M> a = 2; message N {} }", True),
+        ('message M { reserved 9, 4 to 5; reserved "b", "a"; extensions 200; extensions 100; }',
+            'message M { extensions 100, 200; reserved "a", "b"; reserved 4 to 5, 9; }', True),
         ("enum E { A = 2; B = 1; C = 0; }", "enum E { A = 2; C = 0; B = 1; }", True),
         (
             OPTIONS + 'message M { oneof x { option (kind) = "k"; int32 c = 2 [(at) = -1.5]; } optional int32 d = 1'
@@ -129,7 +114,7 @@ OPTIONS = (
         ("message M { map<int32, M> a = 1; message N {} }", "message M { message N {} map<int32, M> a = 1; }", False),
         (OPTIONS + "message M { optional M a = 1 [(at) = 1]; }", OPTIONS + "message M { optional M a = 1; }", False),
     ],
-)
+)  # fmt: skip
 def test_normalizing_sorts_what_clients_ignore(before: str, other: str, is_same: bool) -> None:
     """Clients depend on the order of message types; the first value of an enum is its default."""
     first, second = (normalize_document(f'syntax = "proto2"; {text}', IMPORTED.get) for text in (before, other))

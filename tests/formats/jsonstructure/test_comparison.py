@@ -150,54 +150,31 @@ OBJECTS: list[tuple[JSONObject, JSONObject, list[tuple[str, str]], list[tuple[st
     (closed([["b"], []], a=INT, b=INT), closed([["b"], []], a=INT, b=TEXT), [], []),
     # Members that cannot be are missed by nobody.
     (closed(a=INT, b=NOTHING), closed(a=INT), [], []),
-    (
-        {**closed(a=INT), "additionalProperties": NOTHING},
-        closed(a=INT, b=TEXT),
-        [],
-        [("/additionalProperties/type", "type_changed")],
-    ),
+    ({**closed(a=INT), "additionalProperties": NOTHING}, closed(a=INT, b=TEXT), [],
+        [("/additionalProperties/type", "type_changed")]),
     (opened(a=INT), opened(a=INT, b=TEXT), [("/properties/b", "property_added_to_open_content_model")], []),
     (opened(a=INT), opened(a=INT, b={"type": "any"}), [], []),
     (closed(a=INT), opened(a=INT), [], [("/additionalProperties", "additional_properties_removed")]),
-    (
-        {**closed(a=INT), "additionalProperties": {"type": "int8"}},
-        {**closed(a=INT, b=INT), "additionalProperties": INT},
-        [],
-        [("/additionalProperties/type", "type_narrowed")],
-    ),
-    (
-        {**closed(a=INT), "additionalProperties": INT},
-        {**closed(a=INT, b=TEXT), "additionalProperties": INT},
+    ({**closed(a=INT), "additionalProperties": {"type": "int8"}}, {**closed(a=INT, b=INT), "additionalProperties": INT},
+        [], [("/additionalProperties/type", "type_narrowed")]),
+    ({**closed(a=INT), "additionalProperties": INT}, {**closed(a=INT, b=TEXT), "additionalProperties": INT},
         [("/properties/b", "property_added_to_partially_open_content_model")],
-        [("/additionalProperties/type", "type_changed")],
-    ),
+        [("/additionalProperties/type", "type_changed")]),
     (closed(a=INT), closed(["a"], a=INT), [("/required", "required_added")], []),
-    (
-        closed([["a", "x"], ["a", "y"]], a=INT, x=INT, y=INT),
-        closed(["a"], a=INT, x=INT, y=INT),
-        [],
-        [("/required", "required_changed")],
-    ),
-    (
-        closed([["x"], ["y"]], x=INT, y=INT),
-        closed([["x"], ["y"], ["z"]], x=INT, y=INT, z=INT),
-        [],
-        [("/properties/z", "property_removed_from_closed_content_model"), ("/required", "required_changed")],
-    ),
+    (closed([["a", "x"], ["a", "y"]], a=INT, x=INT, y=INT), closed(["a"], a=INT, x=INT, y=INT), [],
+        [("/required", "required_changed")]),
+    (closed([["x"], ["y"]], x=INT, y=INT), closed([["x"], ["y"], ["z"]], x=INT, y=INT, z=INT), [],
+        [("/properties/z", "property_removed_from_closed_content_model"), ("/required", "required_changed")]),
     (closed([["x"], ["y"]], x=INT, y=INT), closed([["y"], ["x"]], x=INT, y=INT), [], []),
-    (
-        closed(a=INT, b=TEXT),
-        closed(a={"type": "number"}),
-        [("/properties/b", "property_removed_from_closed_content_model")],
-        [("/properties/a/type", "type_narrowed")],
-    ),
+    (closed(a=INT, b=TEXT), closed(a={"type": "number"}),
+        [("/properties/b", "property_removed_from_closed_content_model")], [("/properties/a/type", "type_narrowed")]),
     (
         closed(a=INT),
         {"type": "map", "values": INT},
         [("/values/type", "type_narrowed")],  # of $schema
         [("/additionalProperties", "additional_properties_removed")],
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("old", "new", "backward", "forward"), OBJECTS)

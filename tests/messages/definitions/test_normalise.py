@@ -26,16 +26,10 @@ TYPE = {"type": {"value": "t"}}
             {"basemessageuri": "/m/1", "basemessage": "/m/1"}, {"basemessageuri": "/m/1"}, id="F-57-twice-the-same"
         ),
         pytest.param({"envelopemetadata": {"attributes": TYPE}}, {"envelopemetadata": TYPE}, id="F-38-F-36"),
-        pytest.param(
-            {"envelopeoptions": {"mode": "binary", **TYPE}},
-            {"envelopeoptions": {"mode": "binary"}, "envelopemetadata": TYPE},
-            id="F-38-F-37",
-        ),
-        pytest.param(
-            {"envelopemetadata": {"ext": {"value": 5, "type": "integer"}, "flag": {"value": True}}},
-            {"envelopemetadata": {"ext": {"value": "5", "type": "integer"}, "flag": {"value": "true"}}},
-            id="F-41",
-        ),
+        pytest.param({"envelopeoptions": {"mode": "binary", **TYPE}},
+            {"envelopeoptions": {"mode": "binary"}, "envelopemetadata": TYPE}, id="F-38-F-37"),
+        pytest.param({"envelopemetadata": {"ext": {"value": 5, "type": "integer"}, "flag": {"value": True}}},
+            {"envelopemetadata": {"ext": {"value": "5", "type": "integer"}, "flag": {"value": "true"}}}, id="F-41"),
         pytest.param(
             {
                 "id": "m", "format": "CloudEvents/1.0",
@@ -53,16 +47,10 @@ TYPE = {"type": {"value": "t"}}
         ),
         pytest.param({"format": "Kafka"}, {"protocol": "KAFKA"}, id="I-6-format-is-a-protocol"),
         pytest.param({"format": "own", "envelope": "Own/1"}, {"format": "own", "envelope": "Own/1"}, id="F-50-format"),
-        pytest.param(
-            {"config": {"protocol": "http", "strict": False, "options": {"method": "PUT"}}},
-            {"protocol": "HTTP", "protocoloptions": {"method": "PUT"}},
-            id="I-6-config",
-        ),
-        pytest.param(
-            {"protocol": "HTTP", "protocoloptions": {"query": {"a": "1"}}},
-            {"protocol": "HTTP", "protocoloptions": {"query": [{"name": "a", "value": "1"}]}},
-            id="K-11-query",
-        ),
+        pytest.param({"config": {"protocol": "http", "strict": False, "options": {"method": "PUT"}}},
+            {"protocol": "HTTP", "protocoloptions": {"method": "PUT"}}, id="I-6-config"),
+        pytest.param({"protocol": "HTTP", "protocoloptions": {"query": {"a": "1"}}},
+            {"protocol": "HTTP", "protocoloptions": {"query": [{"name": "a", "value": "1"}]}}, id="K-11-query"),
     ],
 )  # fmt: skip
 def test_one_canonical_form(raw: dict[str, Any], expected: dict[str, Any]) -> None:

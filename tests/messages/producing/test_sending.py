@@ -29,15 +29,11 @@ ENDPOINTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"topic": "orders", "key": "7%2F8", "headers.till": ("t1",)},
     ),
     "NATS": ({"subject": "shops.{shop}.{till}"}, {"subject": "shops.7%2F8.t1"}),
-    "MQTT/3.1.1": (
-        {"topic": "shops/{shop}/{till}", "qos": 1, "retain": True},
-        {"topic_name": "shops/7%2F8/t1", "qos": 1, "retain": True},
-    ),
+    "MQTT/3.1.1": ({"topic": "shops/{shop}/{till}", "qos": 1, "retain": True},
+        {"topic_name": "shops/7%2F8/t1", "qos": 1, "retain": True}),
     "MQTT/5.0": ({"topic": "shops/{shop}/{till}", "qos": 1}, {"topic_name": "shops/7%2F8/t1", "qos": 1}),
-    "AMQP/1.0": (
-        {"node": "shops/{shop}/{till}", "durable": True},
-        {"properties.to": "shops/7%2F8/t1", "header.durable": True},
-    ),
+    "AMQP/1.0": ({"node": "shops/{shop}/{till}", "durable": True},
+        {"properties.to": "shops/7%2F8/t1", "header.durable": True}),
 }  # fmt: skip
 
 
