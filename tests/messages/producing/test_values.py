@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.messages.builders import define
 
-from signalbook.messages import CompiledDefinition
 from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.producing import values
 from signalbook.messages.producing.building import OutboundError, declare_properties
@@ -65,7 +64,6 @@ def test_one_name_has_one_value() -> None:
     assert context == {"a": "1", "b": "3"}
 
 
-Define = Callable[..., CompiledDefinition]
 BOTH: dict[str, Any] = {
     "envelope": "CloudEvents/1.0",
     "envelopemetadata": {"subject": {}},
@@ -88,7 +86,7 @@ BOTH: dict[str, Any] = {
         ("options.subject", None),
     ],
 )
-def test_names_and_paths(define: Define, name: str, path: str | None) -> None:
+def test_names_and_paths(name: str, path: str | None) -> None:
     """A property can be given by its name or its path (K-50)."""
     definition = define(**BOTH)
     values_by_path, findings = values.by_path(declare_properties(definition), {name: "v"}, definition)
@@ -96,7 +94,7 @@ def test_names_and_paths(define: Define, name: str, path: str | None) -> None:
     assert [finding.path for finding in findings] == ([name] if path is None else [])
 
 
-def test_properties_without_envelope_or_protocol_are_unknown(define: Define) -> None:
+def test_properties_without_envelope_or_protocol_are_unknown() -> None:
     """Attributes need an envelope, and options need a protocol (K-50)."""
     for members, name in (({"protocol": "NATS"}, "subject"), ({"envelope": "CloudEvents/1.0"}, "protocoloptions.key")):
         definition = define(**members)
@@ -104,7 +102,7 @@ def test_properties_without_envelope_or_protocol_are_unknown(define: Define) -> 
         assert finding.rule == "unknown"
 
 
-def test_options_for_a_binding(define: Define) -> None:
+def test_options_for_a_binding() -> None:
     """Options are found by name, including undeclared ones, with the types of the protocol (K-50, K-53)."""
     definition = define(**BOTH)
     overrides = {"protocoloptions.headers.X-Kind": "5", "protocoloptions.headers.y": "1", "envelopemetadata.z": "2"}
