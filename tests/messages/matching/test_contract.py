@@ -191,14 +191,6 @@ def test_unknown_fields_by_policy() -> None:
     assert word(one(contract, make_event(data={"wholeNumber": "x"}))) == "schema_violation"
 
 
-def test_declared_content_type_excludes_others() -> None:
-    definition = {**typed("t", datacontenttype={"value": "application/protobuf"}), **PROTO}
-    expected = "metadata_violation"
-    assert (
-        word(one(make_contract({"m": definition}), make_event(datacontenttype="application/json", data={}))) == expected
-    )
-
-
 def test_a_batch_has_an_outcome_for_each_event() -> None:
     """K-21, K-22, K-47"""
     sound, other = ({"specversion": "1.0", "id": "1", "source": "/", "type": name} for name in ("t", "u"))
@@ -282,13 +274,6 @@ def test_content_types_and_modes(more: JSONObject, attribute: str | None, expect
     assert word(outcome) == expected
 
 
-@pytest.mark.parametrize(("strict", "expected"), [(False, "m"), (True, "no_match")])
-def test_messages_from_files_have_no_protocol(strict: bool, expected: str) -> None:
-    """K-26.1, K-27"""
-    contract = make_contract({"m": {**typed("t"), **http(("X", "1"))}}, strict_delivery=strict)
-    assert word(one(contract, make_event())) == expected
-
-
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
@@ -365,12 +350,6 @@ def test_other_schemas_are_tried_only_for_violations(monkeypatch: pytest.MonkeyP
     assert len(validated) == 1
     assert word(one(contract, post(("X", "1"), body=b'{"n":1,"m":2,"o":3}'))) == "schema_violation"
     assert len(validated) == 4
-
-
-def test_broken_json_is_no_schema_violation() -> None:
-    """K-30, K-44"""
-    definitions = {name: {**http(("X", "1")), **schema({"enum": [name]})} for name in "ab"}
-    assert word(one(make_contract(definitions), post(("X", "1"), body=b"{"))) == "decode_error"
 
 
 @pytest.mark.parametrize(
@@ -483,27 +462,57 @@ def test_native_mapping_prevents_the_outcome_of_non_events() -> None:
     assert mapped.of_no_event("HTTP") is not None
 
 
-@pytest.mark.parametrize(
-    ("policy", "message", "expected"),
-    [
-        ("drop", record("t", None, key=b"k"), "Dropped"),
-        ("dead_letter", record("t", None, key=b"k"), "schema_violation"),
-        ("drop", record("t", None), "schema_violation"),
-        ("drop", record("t", b"", key=b"k"), "decode_error"),
-        ("drop", record("t", b"{}", key=b"k"), "m"),
-        ("drop", record("other", None, key=b"k"), "no_match"),
-    ],
-)
-def test_tombstones_follow_the_policy(policy: str, message: Message, expected: str) -> None:
-    """Records that delete their key have no payload (K-46)."""
-    definition = {"protocol": "KAFKA", "protocoloptions": {"topic": "t"}, **schema({"type": "object"})}
-    assert word(one(make_contract({"m": definition}, on_tombstone=policy), message)) == expected
+ONE_HEADER = http(("X", "1"))
+TWO_ENUMS = {name: {**ONE_HEADER, **schema({"enum": [name]})} for name in "ab"}
+RECORDS = {"m": {"protocol": "KAFKA", "protocoloptions": {"topic": "t"}, **schema({"type": "object"})}}
+PAYLOADS = {"p": schema({"enum": [1]}), "q": schema({"enum": [2]}), "h": ONE_HEADER}
+UNTYPED = {"t": event(), "u": event()}
+S = "/schemagroups/g/schemas/s"
 
 
-def test_a_policy_for_unknown_messages_spares_no_near_miss() -> None:
-    """K-28, K-46"""
-    contract = make_contract({"m": typed("t", subject={"required": True})}, on_no_match="drop")
-    assert word(one(contract, make_event())) == "metadata_violation"
+def of_dataschema(uri: str) -> dict[str, JSONObject]:
+    return {"m": typed("t", dataschema={"type": "uritemplate", "value": uri})}
+
+
+# by the rule: definitions, policy, message, outcome
+OUTCOMES: dict[str, tuple[dict[str, JSONObject], dict[str, Any], Message, str]] = {
+    "nothing defined": ({}, {}, make_event(), "no_match"),
+    "a declared content type excludes others": (
+        {"m": {**typed("t", datacontenttype={"value": "application/protobuf"}), **PROTO}}, {},
+        make_event(datacontenttype="application/json", data={}), "metadata_violation"),
+    "K-26.1 files have no protocol": ({"m": {**typed("t"), **ONE_HEADER}}, {}, make_event(), "m"),
+    "K-27 but strict delivery": ({"m": {**typed("t"), **ONE_HEADER}}, {"strict_delivery": True}, make_event(),
+        "no_match"),
+    "K-30 broken JSON is no schema violation": (TWO_ENUMS, {}, post(("X", "1"), body=b"{"), "decode_error"),
+    "K-46 tombstone dropped": (RECORDS, {"on_tombstone": "drop"}, record("t", None, key=b"k"), "Dropped"),
+    "K-46 tombstone": (RECORDS, {"on_tombstone": "dead_letter"}, record("t", None, key=b"k"), "schema_violation"),
+    "K-46 no key": (RECORDS, {"on_tombstone": "drop"}, record("t", None), "schema_violation"),
+    "K-46 an empty value": (RECORDS, {"on_tombstone": "drop"}, record("t", b"", key=b"k"), "decode_error"),
+    "K-46 a value": (RECORDS, {"on_tombstone": "drop"}, record("t", b"{}", key=b"k"), "m"),
+    "K-46 another topic": (RECORDS, {"on_tombstone": "drop"}, record("other", None, key=b"k"), "no_match"),
+    "K-28 a near miss is not dropped": ({"m": typed("t", subject={"required": True})}, {"on_no_match": "drop"},
+        make_event(), "metadata_violation"),
+    "K-42 no schema": ({"m": typed("t")}, {}, make_event(data=5), "m"),
+    "K-42 a schema is required": ({"m": typed("t")}, {"required_schema": True}, make_event(data=5), "schema_not_found"),
+    "K-31 F-49 payloads come last": (PAYLOADS, {}, post(("X", "1"), body=b"1"), "h"),
+    "K-31 F-49 a payload": (PAYLOADS, {}, post(body=b"2"), "q"),
+    "K-31 F-49 no payload of any": (PAYLOADS, {}, post(body=b"3"), "schema_violation"),
+    "F-4 F-55b the type is the id": (UNTYPED, {}, make_event(type="t"), "t"),
+    "F-4 K-32 the type is another id": (UNTYPED, {}, make_event(type="u"), "u"),
+    "K-32 the type is no id": (UNTYPED, {}, make_event(type="x"), "ambiguous"),
+    "K-32 an id is but a hint": ({**UNTYPED, "t": event(subject={"required": True})}, {}, make_event(type="t"), "u"),
+    "F-32 L-31 a version": (of_dataschema(S), {}, make_event(dataschema=f"https://r.example{S}/versions/2"), "m"),
+    "F-32 L-31 another schema": (of_dataschema(S), {}, make_event(dataschema=f"https://r.example{S}2"),
+        "metadata_violation"),
+    "F-32 a URL": (of_dataschema("https://r.example/s"), {}, make_event(dataschema="https://r.example/s"), "m"),
+    "F-32 another URL": (of_dataschema("https://r.example/s"), {}, make_event(dataschema="https://r.example/t"),
+        "metadata_violation"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("definitions", "policy", "message", "expected"), OUTCOMES.values(), ids=OUTCOMES)
+def test_outcomes(definitions: dict[str, JSONObject], policy: dict[str, Any], message: Message, expected: str) -> None:
+    assert word(one(make_contract(definitions, **policy), message)) == expected
 
 
 def test_violations_may_be_tagged() -> None:
@@ -515,13 +524,6 @@ def test_violations_may_be_tagged() -> None:
     assert [finding.path for finding in outcome.warnings] == ["/n"]
 
 
-@pytest.mark.parametrize(("required", "expected"), [(False, "m"), (True, "schema_not_found")])
-def test_payloads_without_a_schema(required: bool, expected: str) -> None:
-    """The policy required_schema rejects payloads without a schema (K-42)."""
-    outcome = one(make_contract({"m": typed("t")}, required_schema=required), make_event(data=5))
-    assert word(outcome) == expected
-
-
 @pytest.mark.parametrize(("uri", "expected"), [("/nowhere", "schema_not_found"), ("/broken", "contract_unavailable")])
 def test_missing_schemas_have_a_reason(uri: str, expected: str) -> None:
     """K-39, K-44"""
@@ -529,14 +531,6 @@ def test_missing_schemas_have_a_reason(uri: str, expected: str) -> None:
     contract = make_contract({"m": definition}, {"/broken": {"type": 5}})
     assert word(one(contract, make_event(data=5))) == expected
     assert set(contract.verify()) == {G + "m"}
-
-
-def test_payload_only_definitions_come_last() -> None:
-    """K-31, F-49"""
-    contract = make_contract({"p": schema({"enum": [1]}), "q": schema({"enum": [2]}), "h": http(("X", "1"))})
-    assert word(one(contract, post(("X", "1"), body=b"1"))) == "h"
-    assert word(one(contract, post(body=b"2"))) == "q"
-    assert word(one(contract, post(body=b"3"))) == "schema_violation"
 
 
 def kind(value: Any) -> JSONObject:
@@ -598,20 +592,6 @@ def test_payloads_of_files_are_presumed_to_conform() -> None:
     assert contract.presumed(Message(content_type="application/json", body=b'{"kind":"c"}')) is None
 
 
-def test_type_selects_the_message_with_that_id() -> None:
-    """F-4, F-55b, K-32"""
-    contract = make_contract({"t": event(), "u": event()})
-    assert word(one(contract, make_event(type="t"))) == "t"
-    assert word(one(contract, make_event(type="x"))) == "ambiguous"
-    assert word(one(contract, make_event(type="u"))) == "u"
-
-
-def test_hint_is_not_binding() -> None:
-    """The rest is still verified, and other definitions are tried (K-32)."""
-    contract = make_contract({"t": event(subject={"required": True}), "u": event()})
-    assert word(one(contract, make_event(type="t"))) == "u"
-
-
 @pytest.mark.parametrize(
     ("received", "policy", "expected"),
     [(2030, "warn", "m"), (2030, "dead_letter", "metadata_violation"), (2020, "dead_letter", "m")],
@@ -636,25 +616,8 @@ def test_the_writers_schema_decodes_the_payload() -> None:
     written = {"dataschema": f"https://r.example{uri}/versions/1", "data": "x"}
     assert word(one(contract, make_event(data="x"))) == "m"
     assert word(one(contract, make_event(**written))) == "schema_violation"
-    expected = "schema_not_found"
-    assert (
-        word(one(contract, make_event(**{**written, "dataschema": f"https://r.example{uri}/versions/9"}))) == expected
-    )
-
-
-@pytest.mark.parametrize(
-    ("declared", "actual", "expected"),
-    [
-        ("/schemagroups/g/schemas/s", "https://r.example/schemagroups/g/schemas/s/versions/2", "m"),
-        ("/schemagroups/g/schemas/s", "https://r.example/schemagroups/g/schemas/other", "metadata_violation"),
-        ("https://r.example/s", "https://r.example/s", "m"),
-        ("https://r.example/s", "https://r.example/t", "metadata_violation"),
-    ],
-)
-def test_a_declared_dataschema(declared: str, actual: str, expected: str) -> None:
-    """F-32, L-31"""
-    definition = typed("t", dataschema={"type": "uritemplate", "value": declared})
-    assert word(one(make_contract({"m": definition}), make_event(dataschema=actual))) == expected
+    missing = {**written, "dataschema": f"https://r.example{uri}/versions/9"}
+    assert word(one(contract, make_event(**missing))) == "schema_not_found"
 
 
 @pytest.mark.parametrize(
@@ -725,10 +688,6 @@ def test_findings_are_kept_for_every_usable_definition() -> None:
     contract = make_contract({"a": typed("t"), "b": typed("t"), "c": typed("u")})
     expected = {G + "a": ["duplicate_type"], G + "b": ["duplicate_type"]}
     assert {xid: [f.rule for f in findings] for xid, findings in contract.findings.items()} == expected
-
-
-def test_an_empty_contract_knows_no_message() -> None:
-    assert word(one(make_contract({}), make_event())) == "no_match"
 
 
 @pytest.mark.parametrize(
