@@ -98,7 +98,7 @@ DOCUMENTS = {
     "XSD/1.0": XSD,
 }
 MANY = [f"p{number}" for number in range(2 * MOST_NODES)]
-LARGE_IN_JSON = {"properties": {name: {} for name in MANY}}
+LARGE_IN_JSON: dict[str, Any] = {"properties": {name: {} for name in MANY}}
 LARGE_IN_AVRO = {"type": "record", "name": "L", "fields": [{"name": name, "type": "int"} for name in MANY]}
 LAST_IN_JSON = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
 LAST_IN_AVRO = {"type": "record", "name": "S", "fields": [{"name": "a", "type": "string"}]}

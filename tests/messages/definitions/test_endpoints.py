@@ -138,9 +138,7 @@ def test_authorization(entry: dict[str, Any], expected: list[tuple[str, str, str
 
 
 def test_placeholders() -> None:
-    """Placeholders may be anywhere in the options, also in keys; clients resolve them, so a name may have any one value
-    (H-14).
-    """
+    """Placeholders may be anywhere in the options, also in keys, because clients resolve them (H-14)."""
     addresses = [{"uri": "https://{host}"}]
     good = options("HTTP", query={"{name}": "{value}"}, more=[{"x": "a/{b}/{b}"}], endpoints=addresses)
     assert found(good) == []

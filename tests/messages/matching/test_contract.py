@@ -156,9 +156,7 @@ CE = [("ce-id", "1"), ("ce-source", "/s"), ("ce-type", "t"), ("ce-specversion", 
     ],
 )
 def test_protobuf_by_content_type(content_type: str, body: bytes) -> None:
-    """The content type selects binary or ProtoJSON without a declaration, for requests, JSON events and bare
-    messages.
-    """
+    """The content type alone selects binary or ProtoJSON, in requests, JSON events and bare messages."""
     request_of = request("POST", "/", [("Content-Type", content_type), *CE], body)
     outcomes = [one(make_contract({"m": {**typed("t"), **PROTO}}), request_of)]
     outcomes.append(one(make_contract({"m": {"protocol": "HTTP", **PROTO}}), request("POST", "/", [HTTP_JSON], JSON)))

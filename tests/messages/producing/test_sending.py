@@ -81,9 +81,7 @@ def test_the_address_of_a_node(options: dict[str, Any], expected: str | None) ->
 
 
 def test_the_message_overrides_its_endpoint() -> None:
-    """The values are those of the endpoint "unless overridden by the message"; names of headers are case-insensitive
-    (K-53).
-    """
+    """The values are those of the endpoint "unless overridden by the message", names in any case (K-53)."""
     options = {"path": "/own", "headers": [{"name": "x-till", "value": "own"}]}
     definition = define(**EVENT, protocol="HTTP", protocoloptions=options, envelopeoptions={"mode": "structured"})
     endpoint = {"protocol": "HTTP/1.1", "envelopeoptions": {"mode": "binary"}, "protocoloptions": ENDPOINTS["HTTP"][0]}
