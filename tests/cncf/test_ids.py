@@ -7,19 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.cncf.ids import (
-    compose,
-    draft_id,
-    entity_id,
-    extract_path,
-    lookup_key,
-    lookup_keys,
-    message_path,
-    message_xid,
-    schema_path,
-    schema_xid,
-    version_number,
-)
+from signalbook.cncf import ids
 from signalbook.xid import ID, Xid
 
 _SEGMENT = re.compile(r"([A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-F]{2})+")
@@ -49,24 +37,24 @@ TRICKY = st.text(alphabet="_~257EDFAa-.:@!", max_size=12)
 )
 def test_ids(segment: str, id: str) -> None:
     """Ids and path segments are converted in both directions (J-19)."""
-    assert entity_id(segment) == id
-    assert draft_id(id) == segment
+    assert ids.entity_id(segment) == id
+    assert ids.draft_id(id) == segment
 
 
 @given(st.from_regex(ID, fullmatch=True) | TRICKY.filter(lambda text: bool(ID.fullmatch(text))))
 def test_every_id_of_xregistry_comes_back(id: str) -> None:
     """Every id of xRegistry survives the round trip (J-19)."""
-    assert _SEGMENT.fullmatch(draft_id(id))
-    assert entity_id(draft_id(id)) == id
+    assert _SEGMENT.fullmatch(ids.draft_id(id))
+    assert ids.entity_id(ids.draft_id(id)) == id
 
 
 @given(st.from_regex(_SEGMENT, fullmatch=True) | TRICKY.map(lambda text: text.replace(":", "%3A")))
 def test_every_id_of_a_draft_comes_back(segment: str) -> None:
     """J-19, but for percent-encoding that is not needed."""
-    converted = entity_id(segment)
+    converted = ids.entity_id(segment)
     assert len(converted) > 128 or not converted or ID.fullmatch(converted)
-    assert entity_id(draft_id(converted)) == converted
-    assert unquote_to_bytes(draft_id(converted)) == unquote_to_bytes(segment)
+    assert ids.entity_id(ids.draft_id(converted)) == converted
+    assert unquote_to_bytes(ids.draft_id(converted)) == unquote_to_bytes(segment)
 
 
 @pytest.mark.parametrize(
@@ -88,10 +76,10 @@ def test_every_id_of_a_draft_comes_back(segment: str) -> None:
 )
 def test_paths(xid: str, schema: str | None, message: str | None) -> None:
     """The paths contain `/versions/`, not `/version/` (J-8, J-11, D-20)."""
-    assert schema_path(Xid.parse(xid)) == schema
-    assert message_path(Xid.parse(xid)) == message
-    assert schema_xid(schema or "/") == (Xid.parse(xid) if schema else None)
-    assert message_xid(message or "/") == (Xid.parse(xid) if message else None)
+    assert ids.schema_path(Xid.parse(xid)) == schema
+    assert ids.message_path(Xid.parse(xid)) == message
+    assert ids.schema_xid(schema or "/") == (Xid.parse(xid) if schema else None)
+    assert ids.message_xid(message or "/") == (Xid.parse(xid) if message else None)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +98,7 @@ def test_paths(xid: str, schema: str | None, message: str | None) -> None:
 )
 def test_other_paths_have_no_schema(path: str) -> None:
     """Paths of another shape have no schema (J-19)."""
-    assert schema_xid(path) is None
+    assert ids.schema_xid(path) is None
 
 
 @pytest.mark.parametrize(
@@ -119,7 +107,7 @@ def test_other_paths_have_no_schema(path: str) -> None:
 )
 def test_numbers_of_versions(versionid: str, number: int | None) -> None:
     """A version id is a number only in its canonical form (J-10)."""
-    assert version_number(versionid) == number
+    assert ids.version_number(versionid) == number
 
 
 PATH = "/schemagroups/g/schemas/s/versions/1"
@@ -147,8 +135,8 @@ MESSAGES = "https://example.com/messagecatalog"
 )
 def test_the_table_of_schemas(authority: str, id: str, uri: str) -> None:
     """A-27, A-28, A-29, A-30, L-19"""
-    assert compose(authority, id, SCHEMAS) == uri
-    assert compose(authority, id, f"{SCHEMAS}/") == uri
+    assert ids.compose(authority, id, SCHEMAS) == uri
+    assert ids.compose(authority, id, f"{SCHEMAS}/") == uri
 
 
 @pytest.mark.parametrize(
@@ -156,22 +144,16 @@ def test_the_table_of_schemas(authority: str, id: str, uri: str) -> None:
     [
         ("", "342", "https://example.com/messagecatalog/342"),
         ("https://example.com/messagecatalog", "342", "https://example.com/messagecatalog/342"),
-        (
-            "http://messagecatalog.example.com/",
-            "/mygroup/messagedefinitions/myMessage definition/versions/2",
-            "http://messagecatalog.example.com/mygroup/messagedefinitions/myMessage%20definition/versions/2",
-        ),
-        (
-            "http://messagecatalog.example.org/",
-            "http://messagedefinitions.example.org/41751",
-            "http://messagedefinitions.example.org/41751",
-        ),
+        ("http://messagecatalog.example.com/", "/mygroup/messagedefinitions/myMessage definition/versions/2",
+            "http://messagecatalog.example.com/mygroup/messagedefinitions/myMessage%20definition/versions/2"),
+        ("http://messagecatalog.example.org/", "http://messagedefinitions.example.org/41751",
+            "http://messagedefinitions.example.org/41751"),
         ("urn:example:messagecatalog", "a1b2c3d4", "urn:example:messagecatalog:a1b2c3d4"),
     ],
-)
+)  # fmt: skip
 def test_the_table_of_message_definitions(authority: str, id: str, uri: str) -> None:
     """The URI of a message definition is composed of its authority and its id (B-8)."""
-    assert compose(authority, id, MESSAGES) == uri
+    assert ids.compose(authority, id, MESSAGES) == uri
 
 
 SEGMENTS = st.text(alphabet="abc/:%20", max_size=9)
@@ -182,10 +164,10 @@ AUTHORITIES = st.sampled_from(["", "https://a.example/b", "https://a.example/", 
 def test_composed_uri_is_found(authority: str, id: str) -> None:
     """The URI may be composed with any URL of the API (A-54)."""
     for base in (SCHEMAS, f"{MESSAGES}/"):
-        assert lookup_key(authority, id) in lookup_keys(compose(authority, id, base), [MESSAGES, SCHEMAS])
+        assert ids.lookup_key(authority, id) in ids.lookup_keys(ids.compose(authority, id, base), [MESSAGES, SCHEMAS])
 
 
 @given(AUTHORITIES)
 def test_path_is_found_after_every_authority(authority: str) -> None:
     """The path of an entity is found behind every authority (A-20)."""
-    assert extract_path(compose(authority, PATH, SCHEMAS)) == PATH
+    assert ids.extract_path(ids.compose(authority, PATH, SCHEMAS)) == PATH

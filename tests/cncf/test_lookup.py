@@ -107,9 +107,7 @@ def test_a_uri_changes_with_its_attributes(filled: Registry) -> None:
 
 
 def test_duplicate_uris_of_old_versions_have_an_order(filled: Registry) -> None:
-    """The location of a Version has precedence, then the first stored one of those visible in the drafts
-    (A-21, J-10).
-    """
+    """The location of a Version comes first, then the first stored one that the drafts show (A-21, J-10)."""
     claims = {"7": "urn:six", "8": "urn:six", "9": f"{S}/versions/1", "10": f"https://a.example/base{S}/versions/5"}
     for number in claims:
         filled.put(f"{S}/versions/{number}", {"format": "Own/1"})
@@ -229,9 +227,7 @@ def test_many_claims_take_two_queries(filled: Registry, monkeypatch: pytest.Monk
 
 
 def test_uri_is_given_to_one_of_concurrent_writers(store_url: str) -> None:
-    """The writers are threads of two servers on one database; one of them gets the URI, whichever way it is claimed
-    (A-21).
-    """
+    """Of threads of two servers on one database, one gets the URI, however it is claimed (A-21)."""
     stores = [open_store(store_url, timeout=60) for _ in range(2)]
     registries = [Registry(Engine(opened, settings=Settings(registry_id="test")), opened) for opened in stores]
     start = threading.Barrier(8)

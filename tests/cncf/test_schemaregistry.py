@@ -6,24 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from signalbook.cncf import schemaregistry
 from signalbook.cncf.ids import is_segment, version_number
-from signalbook.cncf.schemaregistry import (
-    FORMATNAME,
-    Stated,
-    build_version_attributes,
-    build_version_headers,
-    draft_format,
-    format_attributes,
-    group_attributes,
-    other_format,
-    registry_format,
-    render_group,
-    validate_format,
-    validate_group,
-    validate_metadata,
-    version_id,
-    version_uri,
-)
+from signalbook.cncf.schemaregistry import Stated
 from signalbook.xid import Xid
 
 V1 = Xid.parse("/schemagroups/g/schemas/s/versions/1")
@@ -45,16 +30,16 @@ def test_every_group_comes_back(first: dict[str, Any], second: dict[str, Any]) -
     """The previous group does not matter (A-3, A-5, A-6, A-7, J-8)."""
     stored: dict[str, Any] = {"schemagroupid": "g:1", **TIMES, "name": "kept"}
     for group in (first, second):
-        assert validate_group(group, "g%3A1") == []
-        stored = {k: v for k, v in (stored | group_attributes(group, stored)).items() if v is not None}
+        assert schemaregistry.validate_group(group, "g%3A1") == []
+        stored = {k: v for k, v in (stored | schemaregistry.group_attributes(group, stored)).items() if v is not None}
         times = {"createdtimeutc": TIMES["createdat"], "updatedtimeutc": TIMES["modifiedat"]}
-        assert render_group(stored) == {"id": "g%3A1", **group, **times}
+        assert schemaregistry.render_group(stored) == {"id": "g%3A1", **group, **times}
         assert stored["name"] == "kept"
 
 
 def test_existing_spelling_of_a_format_is_kept() -> None:
     """The group already has the spelling `avro` (J-8)."""
-    assert "format" not in group_attributes({"format": "avro"}, AVRO)
+    assert "format" not in schemaregistry.group_attributes({"format": "avro"}, AVRO)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +65,7 @@ def test_ids(text: str, right: bool) -> None:
 )
 def test_missing_or_contradicting_format_is_a_finding(stated: Stated, group: Any, latest: Any, wrong: bool) -> None:
     """A-15, A-16"""
-    assert (validate_format(stated, group, latest) is not None) == wrong
+    assert (schemaregistry.validate_format(stated, group, latest) is not None) == wrong
 
 
 @pytest.mark.parametrize(
@@ -90,7 +75,7 @@ def test_missing_or_contradicting_format_is_a_finding(stated: Stated, group: Any
 )  # fmt: skip
 def test_another_format(stated: Stated, latest: Any, other: str | None) -> None:
     """A stated format that differs from the latest version's is returned (A-16)."""
-    assert other_format(stated, latest) == other
+    assert schemaregistry.other_format(stated, latest) == other
 
 
 @pytest.mark.parametrize(
@@ -109,7 +94,7 @@ def test_another_format(stated: Stated, latest: Any, other: str | None) -> None:
 )  # fmt: skip
 def test_attributes_of_a_new_version(stated: Stated, group: Any, latest: Any, attributes: Any) -> None:
     """A-13, A-17, A-22, J-8, J-9"""
-    assert build_version_attributes(stated, group, latest, b"") == attributes
+    assert schemaregistry.build_version_attributes(stated, group, latest, b"") == attributes
 
 
 @pytest.mark.parametrize(
@@ -120,26 +105,26 @@ def test_attributes_of_a_new_version(stated: Stated, group: Any, latest: Any, at
 )  # fmt: skip
 def test_invalid_attributes_are_findings(stated: Stated, count: int) -> None:
     """A-13, A-20"""
-    assert len(validate_metadata(stated)) == count
+    assert len(schemaregistry.validate_metadata(stated)) == count
 
 
 def test_ids_and_uris_of_versions() -> None:
     """A-20, A-27, A-30"""
     base = "https://r.example/api"
-    assert version_id({}, V1) == "/schemagroups/g/schemas/s/versions/1"
-    assert version_uri({}, V1, base) == f"{base}/schemagroups/g/schemas/s/versions/1"
-    assert version_uri({"globaluri": "342", "authority": "urn:a"}, V1, base) == "urn:a:342"
+    assert schemaregistry.version_id({}, V1) == "/schemagroups/g/schemas/s/versions/1"
+    assert schemaregistry.version_uri({}, V1, base) == f"{base}/schemagroups/g/schemas/s/versions/1"
+    assert schemaregistry.version_uri({"globaluri": "342", "authority": "urn:a"}, V1, base) == "urn:a:342"
     assert (version_number(V1.version_id), version_number("v1")) == (1, None)
 
 
 def test_headers() -> None:
     """The format of the schema is that of the group (A-46, A-48, J-9)."""
     version = {"format": "Avro/1.11", "description": "d", "authority": "urn:a", "createdat": TIMES["createdat"]}
-    assert dict(build_version_headers(version, {"format": "JsonSchema"})) == {
+    assert dict(schemaregistry.build_version_headers(version, {"format": "JsonSchema"})) == {
         "Schema-Format": "json-schema", "Schema-Description": "d", "Schema-Authority": "urn:a",
         "Schema-Createdtimeutc": TIMES["createdat"],
     }  # fmt: skip
-    assert dict(build_version_headers({"format": "Own/1"}, {})) == {"Schema-Format": "Own/1"}
+    assert dict(schemaregistry.build_version_headers({"format": "Own/1"}, {})) == {"Schema-Format": "Own/1"}
 
 
 @pytest.mark.parametrize(
@@ -157,9 +142,9 @@ def test_headers() -> None:
 )
 def test_every_name_comes_back(name: str, format: str) -> None:
     """A-3, J-8"""
-    attributes = format_attributes(name)
+    attributes = schemaregistry.format_attributes(name)
     assert attributes["format"] == format
-    assert draft_format(attributes) == name
+    assert schemaregistry.draft_format(attributes) == name
 
 
 @pytest.mark.parametrize(
@@ -180,12 +165,12 @@ def test_every_name_comes_back(name: str, format: str) -> None:
 )
 def test_names_of_what_others_wrote(format: object, name: str | None) -> None:
     """Formats are translated to the names of the drafts (J-8)."""
-    assert draft_format({"format": format}) == name
+    assert schemaregistry.draft_format({"format": format}) == name
 
 
 def test_a_name_that_does_not_hold_any_more() -> None:
     """xRegistry has changed the format since."""
-    assert draft_format({"format": "Avro/1.9", FORMATNAME: "Avro/1.12"}) == "avro"
+    assert schemaregistry.draft_format({"format": "Avro/1.9", schemaregistry.FORMATNAME: "Avro/1.12"}) == "avro"
 
 
 @pytest.mark.parametrize(
@@ -202,4 +187,4 @@ def test_a_name_that_does_not_hold_any_more() -> None:
 )
 def test_json_schema_format_depends_on_the_draft(document: bytes, format: str) -> None:
     """The member $schema determines the format (J-8)."""
-    assert registry_format("json-schema", document) == format
+    assert schemaregistry.registry_format("json-schema", document) == format

@@ -36,20 +36,14 @@ def test_metadata(layers: tuple[Any, ...], expected: Any) -> None:
     ("layers", "expected"),
     [
         ((None, {}), None),
-        (
-            ({"domainRules": [rule("a")]}, {"domainRules": [rule("b")]}, {"domainRules": [rule("c")]}),
-            {"domainRules": [rule("a"), rule("b"), rule("c")]},
-        ),
-        (
-            ({"domainRules": [rule("a", "old"), rule("b")]}, {"domainRules": [rule("a", "new")]}),
-            {"domainRules": [rule("b"), rule("a", "new")]},
-        ),
-        (
-            ({"domainRules": [rule("a")]}, {"migrationRules": [rule("a")], "domainRules": None}),
-            {"domainRules": [rule("a")], "migrationRules": [rule("a")]},
-        ),
+        (({"domainRules": [rule("a")]}, {"domainRules": [rule("b")]}, {"domainRules": [rule("c")]}),
+            {"domainRules": [rule("a"), rule("b"), rule("c")]}),
+        (({"domainRules": [rule("a", "old"), rule("b")]}, {"domainRules": [rule("a", "new")]}),
+            {"domainRules": [rule("b"), rule("a", "new")]}),
+        (({"domainRules": [rule("a")]}, {"migrationRules": [rule("a")], "domainRules": None}),
+            {"domainRules": [rule("a")], "migrationRules": [rule("a")]}),
         (({"enableAt": "x"}, {"enableAt": "y"}), {"enableAt": "y"}),
     ],
-)
+)  # fmt: skip
 def test_rulesets(layers: tuple[Any, ...], expected: Any) -> None:
     assert merge_rulesets(*layers) == expected

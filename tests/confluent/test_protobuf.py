@@ -7,25 +7,18 @@ from base64 import b64encode
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from signalbook.confluent.protobuf import (
-    build_file_descriptor,
-    detect_syntax,
-    list_numbers,
-    normalize_document,
-    render_descriptor,
-    split_tokens,
-)
+from signalbook.confluent import protobuf
 
 
 def test_tokens_omit_white_space_and_comments() -> None:
     text = 'syntax="proto3"; // a\r\nmessage A{/* b\n */string a=1 [x="// \\" c"];}'
     expected = ["syntax", "=", '"proto3"', ";", "message", "A", "{", "string", "a", "=", "1"]
-    assert split_tokens(text) == [*expected, "[", "x", "=", '"// \\" c"', "]", ";", "}"]
-    assert split_tokens("int32 ab = 1;") != split_tokens("int32 a b = 1;")
+    assert protobuf.split_tokens(text) == [*expected, "[", "x", "=", '"// \\" c"', "]", ";", "}"]
+    assert protobuf.split_tokens("int32 ab = 1;") != protobuf.split_tokens("int32 a b = 1;")
 
 
 def test_numbers_are_those_of_no_name() -> None:
-    assert list_numbers("message A1 { int32 a2 = 3; reserved 4 to 6; }") == {"3", "4", "6"}
+    assert protobuf.list_numbers("message A1 { int32 a2 = 3; reserved 4 to 6; }") == {"3", "4", "6"}
 
 
 @pytest.mark.parametrize(
@@ -39,7 +32,7 @@ def test_numbers_are_those_of_no_name() -> None:
     ],
 )
 def test_a_document_declares_its_syntax(text: str, syntax: str) -> None:
-    assert detect_syntax(text) == syntax
+    assert protobuf.detect_syntax(text) == syntax
 
 
 FIELDS = "repeated int32 a = 1 [features.repeated_field_encoding = EXPANDED]; A b = 2; map<string, bytes> c = 3;"
@@ -57,10 +50,10 @@ FIELDS = "repeated int32 a = 1 [features.repeated_field_encoding = EXPANDED]; A 
     ],
 )
 def test_a_descriptor_is_printed_whole(text: str) -> None:
-    descriptor = build_file_descriptor(text, lambda _: None)
-    printed = render_descriptor(b64encode(descriptor).decode())
+    descriptor = protobuf.build_file_descriptor(text, lambda _: None)
+    printed = protobuf.render_descriptor(b64encode(descriptor).decode())
     assert printed is not None
-    assert build_file_descriptor(printed, lambda _: None) == descriptor
+    assert protobuf.build_file_descriptor(printed, lambda _: None) == descriptor
 
 
 def test_descriptor_has_the_stated_json_names() -> None:
@@ -68,7 +61,7 @@ def test_descriptor_has_the_stated_json_names() -> None:
     nested = 'message B { optional bool e_f = 1 [json_name = "eF"]; }'
     fields = f'optional string a_b = 1; optional string c_d = 2 [json_name = "x"]; {nested}'
     file = FileDescriptorProto.FromString(
-        build_file_descriptor(f'syntax = "proto2"; message A {{ {fields} }}', lambda _: None)
+        protobuf.build_file_descriptor(f'syntax = "proto2"; message A {{ {fields} }}', lambda _: None)
     )
     message = file.message_type[0]
     json_names = [
@@ -90,32 +83,17 @@ OPTIONS = (
 @pytest.mark.parametrize(
     ("before", "other", "is_same"),
     [
-        (
-            'option go_package = "a"; option java_package = "b";',
-            'option java_package="b"; option go_package="a";',
-            True,
-        ),
+        ('option go_package = "a"; option java_package = "b";', 'option java_package="b"; option go_package="a";',
+            True),
         ('import public "b.proto"; import "a.proto";', 'import "a.proto"; import public "b.proto";', True),
-        (
-            "message M { optional int32 a = 1; repeated M b = 2; }",
-            "message M{repeated M b=2;optional int32 a=1;}",
-            True,
-        ),
-        (
-            "message M { oneof x { int32 a = 4; M b = 1; } oneof y { bool c = 2; } }",
-            "message M { oneof y { bool c = 2; } oneof x { M b = 1; int32 a = 4; } }",
-            True,
-        ),
-        (
-            "message M { map<string, M> a = 2; map<int32, M> b = 1; message N {} }",
-            "message M { map<int32, M> b = 1; map<string, M> a = 2; message N {} }",
-            True,
-        ),
-        (
-            'message M { reserved 9, 4 to 5; reserved "b", "a"; extensions 200; extensions 100; }',
-            'message M { extensions 100, 200; reserved "a", "b"; reserved 4 to 5, 9; }',
-            True,
-        ),
+        ("message M { optional int32 a = 1; repeated M b = 2; }", "message M{repeated M b=2;optional int32 a=1;}",
+            True),
+        ("message M { oneof x { int32 a = 4; M b = 1; } oneof y { bool c = 2; } }",
+            "message M { oneof y { bool c = 2; } oneof x { M b = 1; int32 a = 4; } }", True),
+        ("message M { map<string, M> a = 2; map<int32, M> b = 1; message N {} }",
+            "message M { map<int32, M> b = 1; map<string, M> a = 2; message N {} }", True),
+        ('message M { reserved 9, 4 to 5; reserved "b", "a"; extensions 200; extensions 100; }',
+            'message M { extensions 100, 200; reserved "a", "b"; reserved 4 to 5, 9; }', True),
         ("enum E { A = 2; B = 1; C = 0; }", "enum E { A = 2; C = 0; B = 1; }", True),
         (
             OPTIONS + 'message M { oneof x { option (kind) = "k"; int32 c = 2 [(at) = -1.5]; } optional int32 d = 1'
@@ -129,10 +107,12 @@ OPTIONS = (
         ("message M { map<int32, M> a = 1; message N {} }", "message M { message N {} map<int32, M> a = 1; }", False),
         (OPTIONS + "message M { optional M a = 1 [(at) = 1]; }", OPTIONS + "message M { optional M a = 1; }", False),
     ],
-)
+)  # fmt: skip
 def test_normalizing_sorts_what_clients_ignore(before: str, other: str, is_same: bool) -> None:
     """Clients depend on the order of message types; the first value of an enum is its default."""
-    first, second = (normalize_document(f'syntax = "proto2"; {text}', IMPORTED.get) for text in (before, other))
+    first, second = (
+        protobuf.normalize_document(f'syntax = "proto2"; {text}', IMPORTED.get) for text in (before, other)
+    )
     assert (first == second) is is_same
     assert first.count("\n") > 1, "it is printed"
-    assert normalize_document(first, IMPORTED.get) == first
+    assert protobuf.normalize_document(first, IMPORTED.get) == first

@@ -256,9 +256,7 @@ def test_fields_survive_a_round_trip(fields: list[tuple[str, Any, Any, str]]) ->
 
 
 def test_avro_idl_is_read_next_to_other_documents(folder: Path) -> None:
-    """Avro IDL files are read next to Protobuf and YAML documents, but not next to files named as registry
-    documents.
-    """
+    """Avro IDL is read next to Protobuf and YAML, but not next to files named as registry documents."""
     (folder / "a.proto").write_text('syntax = "proto3"; message A {}')
     groups = merge(read_folder(folder), name="x").document["schemagroups"]
     assert {"acme.shop", "acme.common"} < groups.keys()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.documents import DocumentError, parse_source, read_folder, references
+from signalbook.documents import DocumentError, parse_source, read_folder
 
 OLD = """
 openapi: 3.0.3
@@ -215,15 +215,6 @@ def test_files_of_a_document(tmp_path: Path) -> None:
     assert source.document["schemagroups"]["T"]["schemas"]["Order"]["schema"] == {
         "items": {"$ref": "#/$defs/Address"}, "$defs": {"Address": {"type": "object"}},
     }  # fmt: skip
-
-
-def test_excessive_expansion_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(references, "_MAX_COPIED", 10_000)
-    schemas: dict[str, Any] = {f"s{n}": {"items": {"$ref": f"#/components/schemas/s{n + 1}"}} for n in range(150)}
-    schemas["s150"] = {}
-    document = hooks(**{f"m{n}": body({"$ref": f"#/components/schemas/s{n}"}) for n in range(150)})
-    with pytest.raises(DocumentError, match="split it"):
-        read(document | {"components": {"schemas": schemas}})
 
 
 def test_twenty_thousand_headers() -> None:

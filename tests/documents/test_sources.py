@@ -152,19 +152,15 @@ def merged(*documents: JSON) -> SourceDocument:
     ("documents", "expected"),
     [
         ([{"dirs": {"a": {}}}, {"dirs": {"b": {}}, "name": "n"}], {"dirs": {"a": {}, "b": {}}, "name": "n"}),
-        (
-            [{"xid": "/dirs/a", "icon": "i"}, {"xid": "/dirs/a/files/f", "meta": {}}],
-            {"dirs": {"a": {"xid": "/dirs/a", "icon": "i", "files": {"f": {"xid": "/dirs/a/files/f", "meta": {}}}}}},
-        ),
+        ([{"xid": "/dirs/a", "icon": "i"}, {"xid": "/dirs/a/files/f", "meta": {}}],
+            {"dirs": {"a": {"xid": "/dirs/a", "icon": "i", "files": {"f": {"xid": "/dirs/a/files/f", "meta": {}}}}}}),
         (
             [{"f": {"xid": "/dirs/a/files/f"}}, {"xid": "/dirs/a/files/f/versions/1"}],
             {"dirs": {"a": {"files": {"f": {"xid": "/dirs/a/files/f",
                                             "versions": {"1": {"xid": "/dirs/a/files/f/versions/1"}}}}}}},
         ),
-        (
-            [{"groups": {"a": {"singular": "x"}}}, {"groups": {"b": {"singular": "y"}}, "description": "d"}],
-            {"modelsource": {"groups": {"a": {"singular": "x"}, "b": {"singular": "y"}}, "description": "d"}},
-        ),
+        ([{"groups": {"a": {"singular": "x"}}}, {"groups": {"b": {"singular": "y"}}, "description": "d"}],
+            {"modelsource": {"groups": {"a": {"singular": "x"}, "b": {"singular": "y"}}, "description": "d"}}),
         ([{"dirs": {"a": {"icon": "i"}}}, {"dirs": {"a": {"icon": "i"}}}], {"dirs": {"a": {"icon": "i"}}}),
         ([{"dirs": {"a": {}}}, {"dirs": {}}], {"dirs": {"a": {}}}),
     ],

@@ -6,17 +6,10 @@ from itertools import product
 
 import pytest
 
-from signalbook.formats import SchemaError
+from signalbook.formats import SchemaError, references
 from signalbook.formats.imports import is_built_in, is_well_known
 from signalbook.formats.protobuf import FORMAT
-from signalbook.formats.references import (
-    ReferableSchema,
-    SchemaNames,
-    index_keys,
-    list_identities,
-    lookup_keys,
-    match_reference,
-)
+from signalbook.formats.references import ReferableSchema, SchemaNames
 
 G = "/schemagroups/g"
 H = "/schemagroups/h"
@@ -60,9 +53,9 @@ def test_keys_of_an_index_hold_two_parts_of_a_path() -> None:
     names = product(("c", "b.c", "a.b.c"), ("", "y/c"), ("", "r/s"))
     schemas = [proto(f"{G}/schemas/{schema_id}", name, root) for schema_id, name, root in names]
     for schema in schemas:
-        assert all(lookup_keys(name) & index_keys(schema) for name in schema.list_names())
-    assert index_keys(proto(f"{G}/schemas/a.b.c")) == {"file:a.b.c", "file:b/c"}
-    assert lookup_keys("../a/./b/c.proto") == {"id:../a/./b/c.proto", "file:b/c", "file:c"}
+        assert all(references.lookup_keys(name) & references.index_keys(schema) for name in schema.list_names())
+    assert references.index_keys(proto(f"{G}/schemas/a.b.c")) == {"file:a.b.c", "file:b/c"}
+    assert references.lookup_keys("../a/./b/c.proto") == {"id:../a/./b/c.proto", "file:b/c", "file:c"}
 
 
 def test_built_in_files_are_recognised() -> None:
@@ -126,7 +119,7 @@ def test_one_file_by_two_paths() -> None:
 )
 def test_a_reference_matches_a_stated_name_or_its_end(uri: str, expected: str | None) -> None:
     names = ["shop.Address", "address.json", "https://example.com/whole.json", "address.proto", "parts/address.proto"]
-    assert match_reference({name: name for name in names}, uri) == expected
+    assert references.match_reference({name: name for name in names}, uri) == expected
 
 
 @pytest.mark.parametrize("format", ["Avro/1.12.0", "JsonSchema/draft-07", "Protobuf/3", "XSD/1.1"])
@@ -143,4 +136,4 @@ def test_a_reference_matches_a_stated_name_or_its_end(uri: str, expected: str | 
     ],
 )
 def test_a_document_that_cannot_be_read_has_no_names(format: str, document: bytes) -> None:
-    assert list_identities(document, format) == ()
+    assert references.list_identities(document, format) == ()

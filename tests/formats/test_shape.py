@@ -1,18 +1,7 @@
 from __future__ import annotations
 
-from signalbook.formats.shape import (
-    MAX_LEAVES,
-    Anything,
-    Field,
-    ListOf,
-    MapOf,
-    Scalar,
-    Shape,
-    Struct,
-    count_leaves,
-    limit_columns,
-    list_narrowed_members,
-)
+from signalbook.formats import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
+from signalbook.formats.shape import MAX_LEAVES, count_leaves, limit_columns, list_narrowed_members
 
 TEXT = Scalar(kind="string")
 

@@ -4,64 +4,60 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 
 from signalbook.formats import Schema, find
 from signalbook.formats.tree import MOST_NODES, Described, SchemaNode, sample
 
-ORDER = {
-    "title": "An order",
-    "type": "object",
-    "required": ["id", "lines"],
-    "additionalProperties": False,
-    "properties": {
-        "id": {"type": "string", "description": "Number of the order", "minLength": 5, "maxLength": 9},
-        "total": {"type": "number", "exclusiveMinimum": 0, "multipleOf": 0.5},
-        "state": {"enum": ["new", "paid"]},
-        "note": {"type": ["string", "null"]},
-        "at": {"type": "string", "format": "date-time"},
-        "lines": {"type": "array", "minItems": 1, "items": {"$ref": "#/definitions/line"}},
-        "by": {"oneOf": [{"type": "string"}, {"$ref": "#/definitions/line"}]},
-        "more": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 3}},
-    },
-    "definitions": {
-        "line": {"allOf": [{"type": "object", "properties": {"sku": {"type": "string"}}, "required": ["sku"]}]}
-    },
-}
-AVRO = {
-    "type": "record",
-    "name": "shop.Order",
-    "doc": "An order",
-    "fields": [
-        {"name": "id", "type": "string", "doc": "Number of the order"},
-        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
-        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]}},
-        {"name": "note", "type": ["null", "string"], "default": None},
-        {"name": "hash", "type": {"type": "fixed", "name": "Hash", "size": 4}},
-        {"name": "lines", "type": {"type": "array", "items": {"type": "map", "values": "int"}}},
-        {"name": "by", "type": ["string", "long"]},
-        {"name": "after", "type": ["null", "shop.Order"]},
-    ],
-}
-STRUCTURE = {
-    "$schema": "https://json-structure.org/meta/core/v0/#",
-    "$id": "https://example.com/order",
-    "name": "Order",
-    "type": "object",
-    "description": "An order",
-    "required": ["id"],
-    "properties": {
-        "id": {"type": "uuid", "description": "Number of the order"},
-        "amount": {"type": "int64"},
-        "small": {"type": "int8"},
-        "at": {"type": "datetime"},
-        "note": {"type": ["string", "null"]},
-        "lines": {"type": "array", "items": {"type": {"$ref": "#/definitions/Line"}}},
-        "tags": {"type": "set", "items": {"type": "string"}},
-        "point": {"type": "tuple", "name": "Point", "properties": {"x": {"type": "double"}}, "tuple": ["x"]},
-    },
-    "definitions": {"Line": {"name": "Line", "type": "object", "properties": {"sku": {"type": "string"}}}},
-}
+ORDER = yaml.safe_load("""
+title: An order
+type: object
+required: [id, lines]
+additionalProperties: false
+properties:
+  id: {type: string, description: Number of the order, minLength: 5, maxLength: 9}
+  total: {type: number, exclusiveMinimum: 0, multipleOf: 0.5}
+  state: {enum: [new, paid]}
+  note: {type: [string, "null"]}
+  at: {type: string, format: date-time}
+  lines: {type: array, minItems: 1, items: {$ref: "#/definitions/line"}}
+  by: {oneOf: [{type: string}, {$ref: "#/definitions/line"}]}
+  more: {type: object, additionalProperties: {type: integer, minimum: 3}}
+definitions: {line: {allOf: [{type: object, properties: {sku: {type: string}}, required: [sku]}]}}
+""")
+AVRO = yaml.safe_load("""
+type: record
+name: shop.Order
+doc: An order
+fields:
+  - {name: id, type: string, doc: Number of the order}
+  - {name: at, type: {type: long, logicalType: timestamp-millis}}
+  - {name: price, type: {type: bytes, logicalType: decimal, precision: 9, scale: 2}}
+  - {name: state, type: {type: enum, name: State, symbols: [NEW, PAID]}}
+  - {name: note, type: ["null", string], default: null}
+  - {name: hash, type: {type: fixed, name: Hash, size: 4}}
+  - {name: lines, type: {type: array, items: {type: map, values: int}}}
+  - {name: by, type: [string, long]}
+  - {name: after, type: ["null", shop.Order]}
+""")
+STRUCTURE = yaml.safe_load("""
+$schema: "https://json-structure.org/meta/core/v0/#"
+$id: https://example.com/order
+name: Order
+type: object
+description: An order
+required: [id]
+properties:
+  id: {type: uuid, description: Number of the order}
+  amount: {type: int64}
+  small: {type: int8}
+  at: {type: datetime}
+  note: {type: [string, "null"]}
+  lines: {type: array, items: {type: {$ref: "#/definitions/Line"}}}
+  tags: {type: set, items: {type: string}}
+  point: {type: tuple, name: Point, properties: {x: {type: double}}, tuple: [x]}
+definitions: {Line: {name: Line, type: object, properties: {sku: {type: string}}}}
+""")
 PROTO = """syntax = "proto3";
 package shop;
 import "google/protobuf/timestamp.proto";
@@ -101,6 +97,12 @@ DOCUMENTS = {
     "Protobuf/3": PROTO,
     "XSD/1.0": XSD,
 }
+MANY = [f"p{number}" for number in range(2 * MOST_NODES)]
+LARGE_IN_JSON: dict[str, Any] = {"properties": {name: {} for name in MANY}}
+LARGE_IN_AVRO = {"type": "record", "name": "L", "fields": [{"name": name, "type": "int"} for name in MANY]}
+LAST_IN_JSON = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
+LAST_IN_AVRO = {"type": "record", "name": "S", "fields": [{"name": "a", "type": "string"}]}
+FIELDS = [{"name": "large", "type": LARGE_IN_AVRO}, {"name": "last", "type": LAST_IN_AVRO}]
 
 
 def parsed(format: str, document: str | None = None) -> Schema:
@@ -130,9 +132,7 @@ def test_tree_has_members_and_descriptions(format: str) -> None:
 
 @pytest.mark.parametrize("format", DOCUMENTS)
 def test_samples_conform(format: str) -> None:
-    """The samples conform where the tree contains all constraints of the schema; other constraints are known only
-    to its validator.
-    """
+    """The samples conform where the tree contains all constraints of the schema."""
     schema = parsed(format)
     value = sample(tree(format))
     assert schema.validate(value) == []
@@ -160,7 +160,7 @@ def test_tree_shows_required_members_and_constraints() -> None:
     [
         ("JsonSchema/draft-07", {"properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}}}),
         ("JsonSchema/draft-07", {"$ref": "#/definitions/a", "definitions": {"a": {"$ref": "#/definitions/a"}}}),
-        ("JsonSchema/draft-07", {"properties": {f"p{number}": {} for number in range(2 * MOST_NODES)}}),
+        ("JsonSchema/draft-07", LARGE_IN_JSON),
         ("Avro/1.11", AVRO),
     ],
     ids=["twice itself", "a circle", "wide", "itself"],
@@ -181,38 +181,10 @@ def test_a_tree_is_bounded(format: str, document: Any) -> None:
 @pytest.mark.parametrize(
     ("format", "document"),
     [
-        (
-            "JsonSchema/draft-07",
-            {
-                "required": ["last"],
-                "properties": {
-                    "large": {"properties": {f"p{number}": {} for number in range(2 * MOST_NODES)}},
-                    "last": {"properties": {"a": {"type": "string"}}, "required": ["a"]},
-                },
-            },
-        ),
-        (
-            "Avro/1.11",
-            {
-                "type": "record",
-                "name": "R",
-                "fields": [
-                    {
-                        "name": "large",
-                        "type": {
-                            "type": "record",
-                            "name": "L",
-                            "fields": [{"name": f"p{number}", "type": "int"} for number in range(2 * MOST_NODES)],
-                        },
-                    },
-                    {
-                        "name": "last",
-                        "type": {"type": "record", "name": "S", "fields": [{"name": "a", "type": "string"}]},
-                    },
-                ],
-            },
-        ),
+        ("JsonSchema/draft-07", {"required": ["last"], "properties": {"large": LARGE_IN_JSON, "last": LAST_IN_JSON}}),
+        ("Avro/1.11", {"type": "record", "name": "R", "fields": FIELDS}),
     ],
+    ids=["JSON Schema", "Avro"],
 )
 def test_a_large_member_hides_no_other_member(format: str, document: Any) -> None:
     root = tree(format, json.dumps(document))

@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.messages.cloudevents import (
-    CloudEvent,
-    find_invalid_attributes,
-    format_attribute,
-    is_timestamp,
-)
+from signalbook.messages.cloudevents import CloudEvent, find_invalid_attributes, format_attribute, is_timestamp
 from signalbook.values import format_timestamp, parse_timestamp
 
 SOUND: dict[str, Any] = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}

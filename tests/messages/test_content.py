@@ -8,14 +8,6 @@ import pyarrow as pa
 import pytest
 
 from signalbook.messages import content
-from signalbook.messages.content import (
-    Unreadable,
-    implied_content_type,
-    is_implied,
-    pack_message,
-    same_content_type,
-    unpack_message,
-)
 from signalbook.messages.message import Message
 
 
@@ -32,7 +24,7 @@ from signalbook.messages.message import Message
 )
 def test_declared_parameters_are_a_required_subset(declared: str, actual: str, expected: bool) -> None:
     """F-14, K-20"""
-    assert same_content_type(declared, actual) is expected
+    assert content.same_content_type(declared, actual) is expected
 
 
 @pytest.mark.parametrize(
@@ -49,7 +41,7 @@ def test_declared_parameters_are_a_required_subset(declared: str, actual: str, e
 )
 def test_a_schema_format_implies_a_content_type(format: str, expected: str) -> None:
     """The format of a schema implies a content type (F-33)."""
-    assert implied_content_type(format) == expected
+    assert content.implied_content_type(format) == expected
 
 
 @pytest.mark.parametrize(
@@ -70,7 +62,7 @@ def test_a_schema_format_implies_a_content_type(format: str, expected: str) -> N
 )
 def test_an_implied_type_has_several_names(implied: str, actual: str, expected: bool) -> None:
     """An implied content type is accepted by all its names (F-33)."""
-    assert is_implied(implied, actual) is expected
+    assert content.is_implied(implied, actual) is expected
 
 
 class Text(str):
@@ -81,8 +73,8 @@ def test_long_texts_are_not_remembered() -> None:
     """Thousands of megabytes would be."""
     text = Text("text/plain;x=" + "y" * 1000)
     seen = weakref.ref(text)
-    assert same_content_type("text/plain", text)
-    assert not is_implied("application/xml", text)
+    assert content.same_content_type("text/plain", text)
+    assert not content.is_implied("application/xml", text)
     del text
     assert seen() is None
 
@@ -90,8 +82,8 @@ def test_long_texts_are_not_remembered() -> None:
 GZIP = gzip.compress(b"text", mtime=0)
 
 
-def arrow(codec: str, content: bytes = b"text") -> bytes:
-    compressed: bytes = pa.Codec(codec).compress(content, asbytes=True)
+def arrow(codec: str, data: bytes = b"text") -> bytes:
+    compressed: bytes = pa.Codec(codec).compress(data, asbytes=True)
     return compressed
 
 
@@ -111,7 +103,7 @@ def arrow(codec: str, content: bytes = b"text") -> bytes:
 )
 def test_content_encodings_are_undone(encoding: str, body: bytes) -> None:
     """Encoded content is decompressed (K-40)."""
-    assert unpack_message(Message(body=body, content_encoding=encoding)).body == b"text"
+    assert content.unpack_message(Message(body=body, content_encoding=encoding)).body == b"text"
 
 
 @pytest.mark.parametrize(
@@ -129,8 +121,8 @@ def test_content_encodings_are_undone(encoding: str, body: bytes) -> None:
 )
 def test_invalid_encoded_bodies_are_rejected(encoding: str, body: bytes, reason: str) -> None:
     """K-40, K-44"""
-    with pytest.raises(Unreadable) as caught:
-        unpack_message(Message(body=body, content_encoding=encoding))
+    with pytest.raises(content.Unreadable) as caught:
+        content.unpack_message(Message(body=body, content_encoding=encoding))
     assert caught.value.reason == reason
 
 
@@ -146,8 +138,8 @@ def test_invalid_encoded_bodies_are_rejected(encoding: str, body: bytes, reason:
 )
 def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch, encoding: str, body: bytes) -> None:
     monkeypatch.setattr(content, "MAX_DECOMPRESSED", 1000)
-    with pytest.raises(Unreadable, match="more than 1000 bytes"):
-        unpack_message(Message(body=body, content_encoding=encoding))
+    with pytest.raises(content.Unreadable, match="more than 1000 bytes"):
+        content.unpack_message(Message(body=body, content_encoding=encoding))
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 100_000])
@@ -155,24 +147,26 @@ def test_members_end_anywhere_in_what_zlib_is_given(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(content, "_PIECE", size)
     members = [bytes([number]) * number for number in range(200)]
     body = b"".join(gzip.compress(member, mtime=0) for member in members)
-    assert unpack_message(Message(body=body, content_encoding="gzip")).body == b"".join(members)
+    assert content.unpack_message(Message(body=body, content_encoding="gzip")).body == b"".join(members)
 
 
 def test_members_of_nothing_take_no_more_time_than_their_bytes() -> None:
     """Zlib copies the remaining input after each member; if this were the whole body, the test would take minutes."""
-    assert unpack_message(Message(body=gzip.compress(b"", mtime=0) * 200_000, content_encoding="gzip")).body == b""
+    assert (
+        content.unpack_message(Message(body=gzip.compress(b"", mtime=0) * 200_000, content_encoding="gzip")).body == b""
+    )
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "deflate", "Deflate, gzip", "identity", ""])
 def test_packed_content_can_be_unpacked(encoding: str) -> None:
     """The bytes are the same each time (K-40, K-52)."""
     message = Message(body=b"text", content_encoding=encoding)
-    assert pack_message(message) == pack_message(message)
-    assert unpack_message(pack_message(message)).body == b"text"
-    assert (pack_message(message).body == b"text") == (encoding in ("", "identity"))
-    assert pack_message(Message(body=None, content_encoding=encoding)).body is None
+    assert content.pack_message(message) == content.pack_message(message)
+    assert content.unpack_message(content.pack_message(message)).body == b"text"
+    assert (content.pack_message(message).body == b"text") == (encoding in ("", "identity"))
+    assert content.pack_message(Message(body=None, content_encoding=encoding)).body is None
 
 
 def test_encoding_without_an_encoder_is_an_error() -> None:
-    with pytest.raises(Unreadable, match="no encoder for content encoding 'br'; there are: gzip"):
-        pack_message(Message(body=b"text", content_encoding="br"))
+    with pytest.raises(content.Unreadable, match="no encoder for content encoding 'br'; there are: gzip"):
+        content.pack_message(Message(body=b"text", content_encoding="br"))

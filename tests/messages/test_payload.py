@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
+from tests.messages.builders import define
 
 from signalbook.formats import PayloadError
-from signalbook.messages import Accepted, CompiledDefinition, Contract, Policy, Rejected, payload
+from signalbook.messages import Accepted, Contract, Policy, Rejected, payload
 from signalbook.messages.bindings.http import request
 from signalbook.messages.definitions.schemas import NONE, SchemaUse
 from signalbook.messages.message import Message
@@ -32,7 +32,6 @@ def test_json_is_decoded_by_content_type(content_type: str, body: bytes | None, 
     assert payload.value == expected
 
 
-Define = Callable[..., CompiledDefinition]
 AVRO = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}
 PROTO = 'syntax = "proto3"; message R { int32 n = 1; }'
 XSD = '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="n" type="xs:int"/></xs:schema>'
@@ -42,7 +41,7 @@ STRUCTURE = {
 }  # fmt: skip
 
 
-def use(define: Define, document: Any, format: str) -> SchemaUse:
+def use(document: Any, format: str) -> SchemaUse:
     return define(dataschema=document, dataschemaformat=format).schema_use
 
 
@@ -61,9 +60,9 @@ def use(define: Define, document: Any, format: str) -> SchemaUse:
         (PROTO, "Protobuf/3", "application/protobuf", b"\x08\x01", b"\x08\x01"),
     ],
 )
-def test_payloads(define: Define, document: Any, format: str, content_type: str, value: Any, payload: bytes) -> None:
+def test_payloads(document: Any, format: str, content_type: str, value: Any, payload: bytes) -> None:
     """The test uses every format, with values and encoded payloads (K-52)."""
-    assert encode_payload(use(define, document, format), value, content_type) == payload
+    assert encode_payload(use(document, format), value, content_type) == payload
 
 
 @pytest.mark.parametrize(
@@ -80,10 +79,10 @@ def test_payloads(define: Define, document: Any, format: str, content_type: str,
         ({"type": 5}, "JsonSchema/draft-07", "application/json", {}),
     ],
 )
-def test_violations_are_not_encoded(define: Define, document: Any, format: str, content_type: str, value: Any) -> None:
+def test_violations_are_not_encoded(document: Any, format: str, content_type: str, value: Any) -> None:
     """K-3, K-52"""
     with pytest.raises(PayloadError) as caught:
-        encode_payload(use(define, document, format), value, content_type)
+        encode_payload(use(document, format), value, content_type)
     assert caught.value.findings
 
 

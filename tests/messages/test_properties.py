@@ -6,17 +6,9 @@ from uuid import UUID
 
 import pytest
 
+from signalbook.messages import properties
 from signalbook.messages.definitions.lint import find_malformed
-from signalbook.messages.properties import (
-    CONFLICT,
-    Property,
-    PropertyError,
-    check_type,
-    compile_property,
-    is_equal,
-    is_known_type,
-    normalise_property,
-)
+from signalbook.messages.properties import Property, PropertyError
 
 
 def declare(**members: Any) -> Property:
@@ -24,7 +16,7 @@ def declare(**members: Any) -> Property:
 
 
 def rule(declared: Property, values: dict[str, Any], context: dict[str, str] | None = None) -> str:
-    check = compile_property(declared)
+    check = properties.compile_property(declared)
     finding = None if check is None else check(values, {} if context is None else context)
     return "" if finding is None else finding.rule
 
@@ -50,9 +42,9 @@ def rule(declared: Property, values: dict[str, Any], context: dict[str, str] | N
 )
 def test_types(type: str, good: list[Any], bad: list[Any]) -> None:
     """F-24, K-19"""
-    assert is_known_type(type)
-    assert all(check_type(type, value) for value in good)
-    assert not any(check_type(type, value) for value in bad)
+    assert properties.is_known_type(type)
+    assert all(properties.check_type(type, value) for value in good)
+    assert not any(properties.check_type(type, value) for value in bad)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +70,7 @@ def test_types(type: str, good: list[Any], bad: list[Any]) -> None:
 )
 def test_equality(type: str, declared: str, actual: Any, expected: bool) -> None:
     """Values are compared by their type (K-20)."""
-    assert is_equal(type, declared, actual) is expected
+    assert properties.is_equal(type, declared, actual) is expected
 
 
 @pytest.mark.parametrize(
@@ -125,7 +117,7 @@ def test_an_occurrence_that_does_not_fit_leaves_nothing_in_the_context() -> None
 
 def test_a_placeholder_stands_for_one_value() -> None:
     """F-27, K-38"""
-    assert rule(declare(value="{x}/y"), {"p": "1/y"}, {"x": "2"}) == CONFLICT
+    assert rule(declare(value="{x}/y"), {"p": "1/y"}, {"x": "2"}) == properties.CONFLICT
 
 
 @pytest.mark.parametrize(
@@ -140,11 +132,11 @@ def test_a_placeholder_stands_for_one_value() -> None:
 def test_invalid_property_is_rejected(declared: Property, message: str) -> None:
     """F-24, F-26"""
     with pytest.raises(PropertyError, match=message):
-        compile_property(declared)
+        properties.compile_property(declared)
 
 
 def test_a_declaration_without_demands_costs_nothing() -> None:
-    assert compile_property(declare(type="any")) is None
+    assert properties.compile_property(declare(type="any")) is None
 
 
 def test_braces_that_hold_no_symbol_are_literal_text() -> None:
@@ -187,4 +179,4 @@ def test_null_counts_as_absent() -> None:
 )
 def test_one_way_to_write_a_property(entry: Any, expected: Any) -> None:
     """F-41, I-6"""
-    assert normalise_property(entry) == expected
+    assert properties.normalise_property(entry) == expected

@@ -4,14 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.messages.uritemplates import (
-    MAX_TEMPLATE,
-    TemplateError,
-    TemplateTree,
-    is_template,
-    parse_template,
-    unify,
-)
+from signalbook.messages import uritemplates
+from signalbook.messages.uritemplates import TemplateError, TemplateTree, parse_template
 
 NAMES = st.text("abcXYZ019_", min_size=1, max_size=4)
 VALUES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
@@ -61,13 +55,13 @@ def test_only_level_1_is_accepted(text: str) -> None:
 
 def test_a_template_has_a_bounded_length() -> None:
     with pytest.raises(TemplateError, match="longer"):
-        parse_template("x" * (MAX_TEMPLATE + 1))
+        parse_template("x" * (uritemplates.MAX_TEMPLATE + 1))
 
 
 @pytest.mark.parametrize(("text", "expected"), [("{a}", True), ("x{a-b}", False), ("", False), ("{a-b}{c}", True)])
 def test_a_text_with_a_well_formed_placeholder_is_a_template(text: str, expected: bool) -> None:
     """A text is a template only if it has a valid placeholder (F-28)."""
-    assert is_template(text) is expected
+    assert uritemplates.is_template(text) is expected
 
 
 @pytest.mark.parametrize(
@@ -125,8 +119,8 @@ def test_hostile_values_do_not_make_matching_search() -> None:
 def test_unify_names_the_placeholder_in_conflict() -> None:
     """Conflicting values are reported with the name of the placeholder (F-27)."""
     context = {"a": "1"}
-    assert unify(context, {"b": "2"}) is None
-    assert unify(context, {"a": "3"}) == "a"
+    assert uritemplates.unify(context, {"b": "2"}) is None
+    assert uritemplates.unify(context, {"a": "3"}) == "a"
     assert context == {"a": "1", "b": "2"}
 
 

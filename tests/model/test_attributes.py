@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import JSON_SCALARS, json_trees
@@ -23,28 +24,26 @@ def faults(checked: Checked) -> list[tuple[str, str]]:
 
 
 STRING: JSONObject = {"type": "string"}
-MIXED: JSONObject = {
-    "text": STRING,
-    "number": {"type": "integer"},
-    "when": {"type": "timestamp"},
-    "free": {"type": "any"},
-    "list": {"type": "array", "item": {"type": "integer"}},
-    "map": {"type": "map", "item": STRING},
-    "object": {
-        "type": "object",
-        "attributes": {
-            "must": {"type": "string", "required": True},
-            "level": {"type": "integer", "required": True, "default": 3},
-            "server": {"type": "string", "readonly": True},
-            "when": {"type": "timestamp"},
-        },
-    },
-    "wide": {"type": "object", "namecharset": "extended", "attributes": {"a-b.c": STRING, "*": {"type": "integer"}}},
-    "colour": {"type": "string", "enum": ["red", "green"]},
-    "hint": {"type": "string", "enum": ["red"], "strict": False},
-    "flag": {"type": "boolean", "enum": [True]},
-    "ref": {"type": "xid", "target": "/dirs/files"},
-}
+MIXED: JSONObject = yaml.safe_load("""
+text: {type: string}
+number: {type: integer}
+when: {type: timestamp}
+free: {type: any}
+list: {type: array, item: {type: integer}}
+map: {type: map, item: {type: string}}
+object:
+  type: object
+  attributes:
+    must: {type: string, required: true}
+    level: {type: integer, required: true, default: 3}
+    server: {type: string, readonly: true}
+    when: {type: timestamp}
+wide: {type: object, namecharset: extended, attributes: {a-b.c: {type: string}, "*": {type: integer}}}
+colour: {type: string, enum: [red, green]}
+hint: {type: string, enum: [red], strict: false}
+flag: {type: boolean, enum: [true]}
+ref: {type: xid, target: /dirs/files}
+""")
 
 
 @pytest.mark.parametrize(
@@ -59,10 +58,8 @@ MIXED: JSONObject = {
         ({"object": {"must": "x"}}, {"object": {"must": "x", "level": 3}}),  # R85
         ({"object": {"must": "x", "level": None}}, {"object": {"must": "x", "level": 3}}),
         ({"object": {"must": "x", "level": 0, "server": 5}}, {"object": {"must": "x", "level": 0}}),  # R14, R82
-        (
-            {"object": {"must": "x", "when": "2024-01-01T00:00:00"}},
-            {"object": {"must": "x", "when": "2024-01-01T00:00:00Z", "level": 3}},
-        ),
+        ({"object": {"must": "x", "when": "2024-01-01T00:00:00"}},
+         {"object": {"must": "x", "when": "2024-01-01T00:00:00Z", "level": 3}}),
         ({"wide": {"a-b.c": "x", "d-e": 1}}, {"wide": {"a-b.c": "x", "d-e": 1}}),  # R79
         ({"colour": "red"}, {"colour": "red"}),
         ({"hint": "blue"}, {"hint": "blue"}),  # R80
@@ -70,7 +67,7 @@ MIXED: JSONObject = {
         ({"self": 5, "epoch": "x", "specversion": 1}, {}),  # R14
         ({"modifiedat": "2024-01-01T00:00:00"}, {"modifiedat": "2024-01-01T00:00:00Z"}),
     ],
-)
+)  # fmt: skip
 def test_good_values(values: JSONObject, stored: JSONObject) -> None:
     """Values as they are stored."""
     before = copy.deepcopy(values)
@@ -118,13 +115,10 @@ def test_bad_values(values: JSONObject, code: str, path: str) -> None:
 def test_all_faults_are_reported() -> None:
     values = {"none": 1, "text": 5, "object": {"x": 1}, "list": [None, "a"]}
     assert faults(attributes(MIXED).check(values)) == [
-        ("unknown_attribute", "none"),
-        ("invalid_attribute", "text"),
-        ("unknown_attribute", "object.x"),
-        ("required_attribute_missing", "object.must"),
-        ("invalid_attribute", "list[0]"),
+        ("unknown_attribute", "none"), ("invalid_attribute", "text"), ("unknown_attribute", "object.x"),
+        ("required_attribute_missing", "object.must"), ("invalid_attribute", "list[0]"),
         ("invalid_attribute", "list[1]"),
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("length", "good"), [(4096 - 4, True), (4096 - 3, False)])
@@ -149,27 +143,19 @@ def test_star_admits_other_names() -> None:
     assert faults(rules.check({"anything": "x", "With-Dash": 1})) == expected
 
 
-SWITCHES: JSONObject = {
-    "kind": {
-        "type": "string",
-        "required": True,
-        "default": "plain",
-        "ifvalues": {
-            "Plain": {"siblingattributes": {"grain": STRING}},
-            "deep": {
-                "siblingattributes": {
-                    "depth": {
-                        "type": "integer",
-                        "required": True,
-                        "ifvalues": {"7": {"siblingattributes": {"floor": STRING}}},
-                    }
-                }
-            },
-            "open": {"siblingattributes": {"*": {"type": "any"}}},
-        },
-    },
-    "dark": {"type": "boolean", "ifvalues": {"TRUE": {"siblingattributes": {"grain": STRING}}}},
-}
+SWITCHES: JSONObject = yaml.safe_load("""
+kind:
+  type: string
+  required: true
+  default: plain
+  ifvalues:
+    Plain: {siblingattributes: {grain: {type: string}}}
+    deep:
+      siblingattributes:
+        depth: {type: integer, required: true, ifvalues: {"7": {siblingattributes: {floor: {type: string}}}}}
+    open: {siblingattributes: {"*": {type: any}}}
+dark: {type: boolean, ifvalues: {"TRUE": {siblingattributes: {grain: {type: string}}}}}
+""")
 
 
 @pytest.mark.parametrize(

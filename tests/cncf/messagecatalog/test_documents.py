@@ -4,13 +4,8 @@ from typing import Any
 
 import pytest
 
-from signalbook.cncf.messagecatalog import definitions
-from signalbook.cncf.messagecatalog.documents import (
-    CatalogReader,
-    adopt_catalog_documents,
-    build_registry_group,
-    validate_group_document,
-)
+from signalbook.cncf.messagecatalog import definitions, documents
+from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents, validate_group_document
 from signalbook.documents import DocumentError, SourceDocument, merge
 
 ONE = {"pub": {"subject": {"value": "a"}}}
@@ -22,7 +17,7 @@ DEFINITION = {"id": "d", "description": "of both", "versions": VERSIONS}
 
 
 def read(document: Any) -> Any:
-    reading = CatalogReader()
+    reading = documents.CatalogReader()
     group = reading.read_group({"id": "g", "format": "NATS", "definitions": document})
     return group, [fault.path for fault in reading.findings]
 
@@ -44,7 +39,7 @@ def test_every_shape_is_the_same_document(collection: Any) -> None:
     """The versions keep their numbers, in ascending order (C-9, C-12)."""
     group, faults = read(collection)
     assert faults == [] == list(validate_group_document(group, "NATS", ()))
-    group_attributes = build_registry_group(group)
+    group_attributes = documents.build_registry_group(group)
     assert group_attributes["protocol"] == "NATS"
     versions = group_attributes["messages"]["d"]["versions"]
     expected = {"1": {"subject": "a"}, "2": {"subject": "a", "reply-to": "b"}}
@@ -74,7 +69,7 @@ def test_faults_have_paths(collection: Any, wrong: list[str]) -> None:
 
 def test_a_whole_catalog() -> None:
     """A document can contain a whole catalog (C-12)."""
-    reading = CatalogReader()
+    reading = documents.CatalogReader()
     group = {"format": "NATS", "messagedefinitions": [DEFINITION]}
     groups = reading.read_root({"specversion": "0.2", "groups": {"g": group}})
     assert [(group.id, len(group.posted)) for group in groups] == [("g", 2)]

@@ -4,13 +4,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.cncf.messagecatalog.metaschemas import (
-    format_attributes,
-    format_of,
-    to_first_spelling,
-    to_newer_spelling,
-    validate_spelling,
-)
+from signalbook.cncf.messagecatalog import metaschemas
 
 
 @pytest.mark.parametrize(
@@ -27,9 +21,9 @@ from signalbook.cncf.messagecatalog.metaschemas import (
 )
 def test_formats_of_groups(format: str, stated: Any) -> None:
     """A group of MQTT has no protocol, because its definitions may be for either version (B-2, J-11, J-18)."""
-    attributes = {name: value for name, value in format_attributes(format).items() if value is not None}
+    attributes = {name: value for name, value in metaschemas.format_attributes(format).items() if value is not None}
     assert attributes == stated
-    assert format_of(stated) == format
+    assert metaschemas.format_of(stated) == format
 
 
 @pytest.mark.parametrize(
@@ -44,7 +38,7 @@ def test_formats_of_groups(format: str, stated: Any) -> None:
 )
 def test_groups_written_as_xregistrys(group: Any, format: str) -> None:
     """The drafts' format of a group follows from its envelope and protocol (J-18)."""
-    assert format_of(group) == format
+    assert metaschemas.format_of(group) == format
 
 
 FIRST: Any = {"publish": {"qos": 1, "topicname": "a/{b}", "retain": None}, "payload": {"dataschema": "urn:x"}}
@@ -52,12 +46,12 @@ FIRST: Any = {"publish": {"qos": 1, "topicname": "a/{b}", "retain": None}, "payl
 
 def test_the_first_draft_writes_values_where_the_next_has_objects() -> None:
     """A null value is no field (B-10, B-11, C-5)."""
-    lifted = to_newer_spelling("MQTT", FIRST)
+    lifted = metaschemas.to_newer_spelling("MQTT", FIRST)
     assert lifted["publish"] == {"qos": {"value": 1}, "topicname": {"value": "a/{b}"}}
     assert lifted["payload"] == {"dataschema": {"value": "urn:x"}}
     expected = {"publish": {"qos": 1, "topicname": "a/{b}"}, "payload": FIRST["payload"]}
-    assert to_first_spelling("MQTT", lifted) == expected
-    actual = to_newer_spelling("AMQP", {"applicationdata": {"amqpencoding": "Value"}})["applicationdata"]
+    assert metaschemas.to_first_spelling("MQTT", lifted) == expected
+    actual = metaschemas.to_newer_spelling("AMQP", {"applicationdata": {"amqpencoding": "Value"}})["applicationdata"]
     assert actual == {"amqpencoding": "Value"}
 
 
@@ -65,9 +59,9 @@ def test_features_missing_in_the_first_draft_are_omitted() -> None:
     """The first draft has no required flags, descriptions and inline schemas (B-10)."""
     definition = {"pub": {"subject": {"value": "a", "required": True, "description": "d"}, "replyto": {}}}
     inline = {"payload": {"dataschema": {"schematype": "JSON", "schema": {}}}}
-    assert to_first_spelling("NATS", definition | inline) == {"pub": {"subject": "a", "replyto": ""}}
+    assert metaschemas.to_first_spelling("NATS", definition | inline) == {"pub": {"subject": "a", "replyto": ""}}
 
 
 def test_objects_are_no_values_of_the_first_draft() -> None:
-    findings = list(validate_spelling("NATS", {"pub": {"subject": {"value": "a"}}}))
+    findings = list(metaschemas.validate_spelling("NATS", {"pub": {"subject": {"value": "a"}}}))
     assert [fault.path for fault in findings] == ["pub.subject"]

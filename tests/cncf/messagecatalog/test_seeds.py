@@ -8,13 +8,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.cncf.messagecatalog import definitions
-from signalbook.cncf.messagecatalog.documents import (
-    CatalogGroup,
-    CatalogReader,
-    build_registry_group,
-    validate_group_document,
-)
+from signalbook.cncf.messagecatalog import definitions, documents
 from signalbook.documents import repair_json
 from signalbook.values import JSONObject
 
@@ -29,18 +23,18 @@ def printed(shared_data: Path, name: str, after: str, before: str = "") -> str:
     return text.partition(before)[0] if before else text
 
 
-def read(document: Any) -> CatalogGroup:
+def read(document: Any) -> documents.CatalogGroup:
     """A group of CloudEvents with the definition of ``document``, in which there is nothing to find."""
-    reading = CatalogReader()
+    reading = documents.CatalogReader()
     posted = reading.read_definition(document, "CloudEvents")
-    group = CatalogGroup(id="g", document={"format": "CloudEvents"}, posted=tuple(posted))
-    assert (reading.findings, list(validate_group_document(group, "CloudEvents", ()))) == ([], [])
+    group = documents.CatalogGroup(id="g", document={"format": "CloudEvents"}, posted=tuple(posted))
+    assert (reading.findings, list(documents.validate_group_document(group, "CloudEvents", ()))) == ([], [])
     return group
 
 
-def shown(group: CatalogGroup, id: str, number: int) -> JSONObject:
+def shown(group: documents.CatalogGroup, id: str, number: int) -> JSONObject:
     """A version of a definition alone, as it is shown once the group is stored."""
-    versions = build_registry_group(group)["messages"][id]["versions"]
+    versions = documents.build_registry_group(group)["messages"][id]["versions"]
     times = {"createdat": "c", "modifiedat": "m"}
     stored = [{"messageid": id, "versionid": name, **times, **message} for name, message in versions.items()]
     return definitions.render_definition("CloudEvents", stored[-1], stored[number - 1])
@@ -106,7 +100,7 @@ SAMPLES: list[Any] = [
 def test_samples_are_valid_after_repair(shared_data: Path, name: str, after: str, before: str) -> None:
     """The samples are read like by ``import --lenient`` (L-1, L-15 to L-18, C-20, C-21)."""
     document, _ = repair_json(printed(shared_data, name, after, before), max_depth=64)
-    assert list(build_registry_group(read(document))["messages"]) == [document["id"]]
+    assert list(documents.build_registry_group(read(document))["messages"]) == [document["id"]]
 
 
 TYPE = '"type" : { "value" : "workshop.opened", "required" : true'

@@ -66,17 +66,11 @@ FAULTS: dict[str, Any] = {
     "C-25 id": ("CloudEvents", {"attributes": {"type": {"value": "x"}}}, ["attributes.type.value"]),
     "B-12 naming": ("CloudEvents", {"attributes": {**EVENT, "My": {}}}, ["attributes.My"]),
     "B-12 data": ("CloudEvents", {"attributes": {**EVENT, "data": {}}}, ["attributes.data"]),
-    "B-12 known attributes, all faults": (
-        "CloudEvents",
-        {"attributes": {**EVENT, **KNOWN_ATTRIBUTES}},
-        [f"attributes.{name}.value" for name in ("time", "specversion", "source", "dataschema", "datacontenttype")],
-    ),
+    "B-12 known attributes, all faults": ("CloudEvents", {"attributes": {**EVENT, **KNOWN_ATTRIBUTES}},
+        [f"attributes.{name}.value" for name in ("time", "specversion", "source", "dataschema", "datacontenttype")]),
     "C-19 an object": ("CloudEvents", {"attributes": {**EVENT, "x": "text"}}, ["attributes.x"]),
-    "C-19 members": (
-        "CloudEvents",
-        {"attributes": {**EVENT, "x": {"required": "yes", "description": 1}}},
-        ["attributes.x.required", "attributes.x.description"],
-    ),
+    "C-19 members": ("CloudEvents", {"attributes": {**EVENT, "x": {"required": "yes", "description": 1}}},
+        ["attributes.x.required", "attributes.x.description"]),
     "B-14": ("AMQP", {"header": {"first-acquirer": {"value": True}}}, ["header.first-acquirer"]),
     "B-14 closed": ("AMQP", {"properties": {"message-id": {}}}, ["properties.message-id"]),
     "C-22 negative": ("AMQP", {"header": {"priority": {"value": -1}}}, ["header.priority.value"]),
@@ -91,22 +85,17 @@ FAULTS: dict[str, Any] = {
     "C-26 a section that is none": ("NATS", {"header": {}}, ["header"]),
     "B-15 qos": ("MQTT", {"publish": {"qos": {"value": 3}}}, ["publish.qos.value"]),
     "B-15 version": ("MQTT", {"publish": {"mqttversion": "4"}}, ["publish.mqttversion.value"]),
-    "B-15 5.0 only": (
-        "MQTT",
+    "B-15 5.0 only": ("MQTT",
         {"publish": {"mqttversion": "3.1.1", "contenttype": {"value": ""}}, "userproperty": {"x": {}}},
-        ["publish.contenttype", "userproperty"],
-    ),
+        ["publish.contenttype", "userproperty"]),
     "C-26 closed": ("NATS", {"pub": {"queue": {}}}, ["pub.queue"]),
     "B-10 sections are objects": ("NATS", {"pub": "x"}, ["pub"]),
     "B-10 an object": ("NATS", [], [""]),
-    "C-23 members": (
-        "NATS",
-        payload(value="a b", schematype=1, schema=5),
-        [f"payload.dataschema.{name}" for name in ("value", "schematype", "schema")],
-    ),
+    "C-23 members": ("NATS", payload(value="a b", schematype=1, schema=5),
+        [f"payload.dataschema.{name}" for name in ("value", "schematype", "schema")]),
     "C-23 Avro is JSON": ("NATS", payload(schematype="Avro", schema="{}"), ["payload.dataschema.schema"]),
     "C-23 Protobuf is text": ("NATS", payload(schematype="Protobuf", schema={}), ["payload.dataschema.schema"]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("format", "definition", "wrong"), FAULTS.values(), ids=FAULTS)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.codegen.conftest import DOCUMENT, GROUP, BuildOnce, Make
+from tests.codegen.conftest import DOCUMENT, BuildOnce, Make
 from tests.codegen.standalone import cases, hard, suite
 from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code has to do
 
@@ -268,10 +268,6 @@ def test_unsupported_patterns_are_omitted(make: Make) -> None:
     generated_files = make("go", document)
     assert "look-around" in generated_files.left_out["/messagegroups/g/messages/bad"]
     assert "g/good_message.go" in [file.path for file in generated_files.files]
-
-
-def test_unsupported_messages_are_omitted(project: tuple[Path, Generated]) -> None:
-    assert sorted(project[1].left_out) == [GROUP + name for name in ("broken", "xml")]
 
 
 @pytest.mark.parametrize("name", ["Shop", "a/../b", "/a", "a//b", "a b", ".a", "a/.b", 'a"'])

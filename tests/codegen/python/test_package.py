@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -149,22 +148,6 @@ def test_colliding_definitions_get_distinct_names(tmp_path: Path) -> None:
 def test_package_names(name: str, tmp_path: Path) -> None:
     with pytest.raises(GeneratorError, match="package is a name such as shop_messages"):
         generated(tmp_path, DOCUMENT, package=name)
-
-
-def test_texts_of_definitions_stay_texts(tmp_path: Path) -> None:
-    """Whatever is in a description, a name or a value, no statement comes of it."""
-    evil = '"""\nimport os\nos.system("x")  # \\'
-    schema = {"type": "object", "description": evil, "properties": {
-        evil: {"type": "string", "description": evil}, "e": {"enum": [evil, "a'b"]}}}  # fmt: skip
-    message = {"description": evil, "dataschemaformat": "JsonSchema/draft-07", "dataschema": schema}
-    package = generated(tmp_path, {"messagegroups": {"g": {"description": evil, "messages": {"m": message}}}})
-    for file in package.files:
-        for node in ast.walk(ast.parse(file.content)) if file.path.endswith(".py") else ():
-            assert not isinstance(node, ast.Import) or node.names[0].asname is not None, file.path
-    with imported(tmp_path) as modules:
-        module = modules["/messagegroups/g/messages/m"]
-        data = {evil: "x", "e": evil}
-        assert module.parse(bind(module.build(module.MESSAGE.typed_of(data)))).data == data
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -297,17 +297,18 @@ def test_hostile_defaults(run: Run) -> None:
         "bytes": hostile.AVRO["fields"][-1]["default"].encode("latin-1")}  # fmt: skip
 
 
+RAW = {"action": "kafka", "raw": True, "payload": b64encode(b"x").decode(), "given": {"topic": "t"}}
+
+
 def test_hostile_names_and_values_of_headers(run: Run) -> None:
-    task = {"action": "kafka", "raw": True, "payload": b64encode(b"x").decode(), "given": {"topic": "t"}}
-    (answer,) = run({**task, "module": hostile_message("headers")})
+    (answer,) = run({**RAW, "module": hostile_message("headers")})
     assert answer["result"]["headers"] == hostile.HEADERS
     (read,) = run({"action": "parse", "module": hostile_message("headers"), "record": answer["result"], "raw": True})
     assert "result" in read
 
 
 def test_hostile_names_of_inputs(run: Run) -> None:
-    task = {"action": "kafka", "raw": True, "payload": b64encode(b"x").decode(), "given": {"topic": "t"}}
-    (answer,) = run({**task, "module": hostile_message("inputs"), "values": {}})
+    (answer,) = run({**RAW, "module": hostile_message("inputs"), "values": {}})
     if "error" in answer:
         assert {finding["path"] for finding in answer["findings"]} == {
             f"protocoloptions.headers.{name}" for name in hostile.INPUTS}  # fmt: skip
@@ -316,8 +317,7 @@ def test_hostile_names_of_inputs(run: Run) -> None:
 
 
 def test_hostile_constants(run: Run) -> None:
-    task = {"action": "kafka", "raw": True, "payload": b64encode(b"x").decode(), "given": {"topic": "t"}}
-    answers = run(*({**task, "module": hostile_message(name)} for name in hostile.KEYS))
+    answers = run(*({**RAW, "module": hostile_message(name)} for name in hostile.KEYS))
     assert [answer["result"]["key"] for answer in answers] == list(hostile.KEYS.values())
 
 

@@ -114,7 +114,7 @@ GENERATED = Path(__file__).parents[2] / "data" / "generated"
 NAMELESS = "its schema has a member without a name, for which Jackson has no annotation"
 
 
-@pytest.mark.parametrize("target", ["typescript", "java", "rust"])
+@pytest.mark.parametrize("target", ["typescript", "java", "go", "rust"])
 def test_unsupported_messages_are_omitted(target: str, tmp_path: Path) -> None:
     assert sorted(suite.write(target, tmp_path, DOCUMENT).left_out) == [GROUP + name for name in ("broken", "xml")]
     left_out = suite.write(target, tmp_path / "hard", hard.DOCUMENT).left_out

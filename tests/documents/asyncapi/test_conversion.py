@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.documents.asyncapi.documents import NEW, OLD
 
-from signalbook.documents import DocumentError, parse_source, read_source, references
+from signalbook.documents import DocumentError, parse_source, references
 
 
 def read(text: str | dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -135,19 +134,6 @@ def test_traits_replace_in_2_x_and_complete_in_3_0() -> None:
     message = {"title": "own", "traits": [{"title": "a trait's", "summary": "first"}, {"summary": "second"}]}
     assert messages("2.6.0", m=message)["m"] == {"name": "a trait's", "description": "second"}
     assert messages("3.0.0", m=message)["m"] == {"name": "own", "description": "first"}
-
-
-def test_files_in_the_folder_of_the_document_are_read(tmp_path: Path) -> None:
-    """Read as those of other documents: only below its folder."""
-    document = minimal(components={"messages": {"m": {"payload": {"$ref": "./user.json"}}}})
-    (tmp_path / "user.json").write_text('{"type": "object"}')
-    (tmp_path / "api.json").write_text(json.dumps(document))
-    source = read_source(tmp_path / "api.json")
-    assert source.files == (tmp_path / "user.json",)
-    assert "schemabase64" in source.document["schemagroups"]["T"]["schemas"]["user"]
-    (tmp_path / "api.json").write_text(json.dumps(document).replace("./user", "../user"))
-    with pytest.raises(DocumentError, match="lies outside"):
-        read_source(tmp_path / "api.json")
 
 
 @pytest.mark.parametrize(

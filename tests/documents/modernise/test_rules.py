@@ -45,30 +45,18 @@ MESSAGES = "/messagegroups/m/messages"
         pytest.param(
             {"messagegroups": {"m": {"messages": {"a": {"envelopemetadata": {"type": {}}}}}}}, False, id="L-18 no value"
         ),
-        pytest.param(
-            {"messagegroups": {"m": {"messages": {"a": {"dataschemauri": "/schemagroups/g/schemas/s"}}}}},
-            False,
-            id="L-31 an xid for a URL",
-        ),
-        pytest.param(
-            {"endpoints": {"e": {"protocoloptions": {"willmessage": "/endpoints/e/messages/a"}}}},
-            False,
-            id="L-32 messages in endpoints",
-        ),
-        pytest.param(
-            {"messagegroups": {"m": {"messages": {"a": {"meta": {"xref": f"{MESSAGES}/b"}}, "b": {}}}}},
-            False,
-            id="L-34 cross references",
-        ),
-        pytest.param(
-            {"messagegroups": {"m": {"messages": {"a": {"basemessage": f"{MESSAGES}/b"}, "b": {}}}}},
-            False,
-            id="L-34 base messages",
-        ),
+        pytest.param({"messagegroups": {"m": {"messages": {"a": {"dataschemauri": "/schemagroups/g/schemas/s"}}}}},
+            False, id="L-31 an xid for a URL"),
+        pytest.param({"endpoints": {"e": {"protocoloptions": {"willmessage": "/endpoints/e/messages/a"}}}}, False,
+            id="L-32 messages in endpoints"),
+        pytest.param({"messagegroups": {"m": {"messages": {"a": {"meta": {"xref": f"{MESSAGES}/b"}}, "b": {}}}}}, False,
+            id="L-34 cross references"),
+        pytest.param({"messagegroups": {"m": {"messages": {"a": {"basemessage": f"{MESSAGES}/b"}, "b": {}}}}}, False,
+            id="L-34 base messages"),
         pytest.param({"messagegroups": {"m": {"messages": {"a": {"relatedvia": "x-y"}}}}}, False, id="L-23"),
         pytest.param({"messagegroups": {"m": {"messages": {"my message": {}}}}}, True, id="L-4"),
     ],
-)
+)  # fmt: skip
 def test_only_invalid_documents_are_repaired(document: JSON, lenient: bool) -> None:
     _, repairs = modernise(document, source="x.json")
     assert bool(repairs) is lenient

@@ -15,25 +15,16 @@ URL = "https://example.com/s.json"
 SCHEMAS: dict[str, Any] = {
     "I-7": ({"schemauri": URL}, {"schemaurl": URL}, ["schemauri [I-7]"]),
     "I-6": ({"id": "s", "type": "schema"}, {"schemaid": "s"}, ["type [I-6]", "id [I-6]"]),
-    "L-33": (
-        {"format": "Protobuf/3", "schema": "message A {} }"},
-        {"format": "Protobuf/3", "schema": "message A {}\n"},
-        ["schema [L-33]"],
-    ),
-    "sound Protobuf": (
-        {"format": "Protobuf/3", "schema": "message A {\n}"},
-        {"format": "Protobuf/3", "schema": "message A {\n}"},
-        [],
-    ),
+    "L-33": ({"format": "Protobuf/3", "schema": "message A {} }"}, {"format": "Protobuf/3", "schema": "message A {}\n"},
+        ["schema [L-33]"]),
+    "sound Protobuf": ({"format": "Protobuf/3", "schema": "message A {\n}"},
+        {"format": "Protobuf/3", "schema": "message A {\n}"}, []),
     "G-10": ({"meta": {"validation": True}}, {"meta": {}}, ["meta.validation [G-10]"]),
     "rc2 none": ({"meta": {"compatibility": "NONE"}}, {"meta": {}}, ["meta.compatibility [rc4]"]),
     "H-21": ({"deprecated": {"docs": URL}}, {"deprecated": {"documentation": URL}}, ["deprecated.docs [H-21]"]),
-    "no Versions": (
-        {"format": "avro/1", "schemauri": URL, "versions": {}},
-        {"format": "avro/1", "schemaurl": URL, "versions": {}},
-        ["schemauri [I-7]"],
-    ),
-}
+    "no Versions": ({"format": "avro/1", "schemauri": URL, "versions": {}},
+        {"format": "avro/1", "schemaurl": URL, "versions": {}}, ["schemauri [I-7]"]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("body", "expected", "repairs"), SCHEMAS.values(), ids=SCHEMAS)

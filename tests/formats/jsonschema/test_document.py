@@ -12,14 +12,7 @@ from signalbook.formats import Scalar, SchemaError, Struct
 from signalbook.formats.base import UnresolvedReferences
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.jsonschema import FORMAT
-from signalbook.formats.jsonschema.document import (
-    check_weight,
-    find_fragment,
-    load,
-    lookup,
-    make_uri,
-    resolve_uri,
-)
+from signalbook.formats.jsonschema.document import check_weight, find_fragment, load, lookup, make_uri, resolve_uri
 from signalbook.values import JSON, Finding, JSONObject, dump_json
 
 DRAFT_07 = "JsonSchema/draft-07"

@@ -96,12 +96,8 @@ def test_decodes_what_conforms(parse: Any) -> None:
         ("JsonSchema/draft-04", {"maximum": 3, "exclusiveMaximum": True}, 3, False),
         ("JsonSchema/draft-04", {"const": 1}, 2, True),  # not known yet
         ("JsonSchema/draft-07", {"if": {"type": "string"}, "then": {"minLength": 2}}, "a", False),
-        (
-            "JsonSchema/draft-07",
-            {"definitions": {"a": {"type": "null"}}, "$ref": "#/definitions/a", "type": "string"},
-            None,
-            True,
-        ),
+        ("JsonSchema/draft-07", {"definitions": {"a": {"type": "null"}}, "$ref": "#/definitions/a", "type": "string"},
+            None, True),
         ("JsonSchema/draft/2019-09", {"$defs": {"a": {}}, "$ref": "#/$defs/a", "type": "string"}, None, False),
         ("JsonSchema/draft/2019-09", {"dependentRequired": {"a": ["b"]}}, {"a": 1}, False),
         ("JsonSchema/draft/2020-12", {"prefixItems": [{"type": "string"}], "items": False}, ["a", 1], False),
@@ -110,7 +106,7 @@ def test_decodes_what_conforms(parse: Any) -> None:
         ("JsonSchema/draft-07", {"format": "date-time"}, "nonsense", True),
         ("JsonSchema/draft-07", {"maxLength": 1}, "😀", True),  # lengths count code points
     ],
-)
+)  # fmt: skip
 def test_drafts_differ(parse: Any, format: str, document: Any, value: object, valid: bool) -> None:
     schema = parse(document, format)
     assert (schema.validate(value) == []) == valid

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.formats.jsonstructure.makers import KINDS, SAMPLES
 
 from signalbook.formats import SchemaError
 from signalbook.formats.compatibility import SchemaText, find_comparison, list_differences
@@ -130,70 +131,50 @@ def test_types_of_properties(old: JSON, new: JSON, backward: str | None, forward
     assert why(before, before, "full") == why(after, after, "full") == []
 
 
+def test_primitive_types_agree_with_the_validator() -> None:
+    """Every pair of types: a value of one that the other refuses is a difference."""
+    kinds: list[JSONObject] = [{"type": kind} for kind in KINDS] + [
+        {"type": "decimal", "precision": precision, "scale": scale} for precision in (1, 2, 20) for scale in (0, 1, 2)
+    ] + [{"type": "string", "maxLength": most} for most in (0, 1, 2, 20, 36)]  # fmt: skip
+    schemas = [(text(**kind), FORMAT.parse(text(**kind).document, DRAFT)) for kind in kinds]
+    for writer, written in schemas:
+        values = [value for value in SAMPLES if not written.validate(value)]
+        for reader, read in schemas:
+            if not FORMAT.differences(reader, writer):
+                assert [value for value in values if read.validate(value)] == [], (writer, reader)
+
+
 OBJECTS: list[tuple[JSONObject, JSONObject, list[tuple[str, str]], list[tuple[str, str]]]] = [
     # There is no object that has exactly one of two equal sets, and none with b that has one of the second pair.
     (closed([["a"], ["a"]], a=INT), closed([["a"], ["a"]], a=TEXT), [], []),
     (closed([["b"], []], a=INT, b=INT), closed([["b"], []], a=INT, b=TEXT), [], []),
     # Members that cannot be are missed by nobody.
     (closed(a=INT, b=NOTHING), closed(a=INT), [], []),
-    (
-        {**closed(a=INT), "additionalProperties": NOTHING},
-        closed(a=INT, b=TEXT),
-        [],
-        [("/additionalProperties/type", "type_changed")],
-    ),
-    (
-        opened(a=INT),
-        opened(a=INT, b=TEXT),
-        [("/properties/b", "property_added_to_open_content_model")],
-        [],
-    ),
+    ({**closed(a=INT), "additionalProperties": NOTHING}, closed(a=INT, b=TEXT), [],
+        [("/additionalProperties/type", "type_changed")]),
+    (opened(a=INT), opened(a=INT, b=TEXT), [("/properties/b", "property_added_to_open_content_model")], []),
     (opened(a=INT), opened(a=INT, b={"type": "any"}), [], []),
-    (
-        closed(a=INT),
-        opened(a=INT),
-        [],
-        [("/additionalProperties", "additional_properties_removed")],
-    ),
-    (
-        {**closed(a=INT), "additionalProperties": {"type": "int8"}},
-        {**closed(a=INT, b=INT), "additionalProperties": INT},
-        [],
-        [("/additionalProperties/type", "type_narrowed")],
-    ),
-    (
-        {**closed(a=INT), "additionalProperties": INT},
-        {**closed(a=INT, b=TEXT), "additionalProperties": INT},
+    (closed(a=INT), opened(a=INT), [], [("/additionalProperties", "additional_properties_removed")]),
+    ({**closed(a=INT), "additionalProperties": {"type": "int8"}}, {**closed(a=INT, b=INT), "additionalProperties": INT},
+        [], [("/additionalProperties/type", "type_narrowed")]),
+    ({**closed(a=INT), "additionalProperties": INT}, {**closed(a=INT, b=TEXT), "additionalProperties": INT},
         [("/properties/b", "property_added_to_partially_open_content_model")],
-        [("/additionalProperties/type", "type_changed")],
-    ),
+        [("/additionalProperties/type", "type_changed")]),
     (closed(a=INT), closed(["a"], a=INT), [("/required", "required_added")], []),
-    (
-        closed([["a", "x"], ["a", "y"]], a=INT, x=INT, y=INT),
-        closed(["a"], a=INT, x=INT, y=INT),
-        [],
-        [("/required", "required_changed")],
-    ),
-    (
-        closed([["x"], ["y"]], x=INT, y=INT),
-        closed([["x"], ["y"], ["z"]], x=INT, y=INT, z=INT),
-        [],
-        [("/properties/z", "property_removed_from_closed_content_model"), ("/required", "required_changed")],
-    ),
+    (closed([["a", "x"], ["a", "y"]], a=INT, x=INT, y=INT), closed(["a"], a=INT, x=INT, y=INT), [],
+        [("/required", "required_changed")]),
+    (closed([["x"], ["y"]], x=INT, y=INT), closed([["x"], ["y"], ["z"]], x=INT, y=INT, z=INT), [],
+        [("/properties/z", "property_removed_from_closed_content_model"), ("/required", "required_changed")]),
     (closed([["x"], ["y"]], x=INT, y=INT), closed([["y"], ["x"]], x=INT, y=INT), [], []),
-    (
-        closed(a=INT, b=TEXT),
-        closed(a={"type": "number"}),
-        [("/properties/b", "property_removed_from_closed_content_model")],
-        [("/properties/a/type", "type_narrowed")],
-    ),
+    (closed(a=INT, b=TEXT), closed(a={"type": "number"}),
+        [("/properties/b", "property_removed_from_closed_content_model")], [("/properties/a/type", "type_narrowed")]),
     (
         closed(a=INT),
         {"type": "map", "values": INT},
         [("/values/type", "type_narrowed")],  # of $schema
         [("/additionalProperties", "additional_properties_removed")],
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("old", "new", "backward", "forward"), OBJECTS)

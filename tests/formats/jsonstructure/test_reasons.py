@@ -10,7 +10,7 @@ from itertools import combinations
 from random import Random
 from typing import Any
 
-from tests.formats.jsonstructure.test_soundness import DRAFT, Maker
+from tests.formats.jsonstructure.makers import Maker
 from tests.formats.reasons import Tally, judge_pairs
 
 from signalbook.formats import SchemaError
@@ -18,6 +18,7 @@ from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.jsonstructure import FORMAT, JsonStructure
 from signalbook.values import JSON, JSONObject, dump_json
 
+DRAFT = "JsonStructure/draft-04"
 # Types that are gone are missed by what refers to them, not by a value.
 SKIPPED = ("definition_removed", "type_removed")
 REMOVED = "property_removed_from_closed_content_model"
@@ -67,7 +68,10 @@ def judge(dice: Random, tally: Tally) -> None:
     except SchemaError:
         tally.counts["no schema"] += 1
         return
-    differences = FORMAT.differences(*(SchemaText(document=dump_json(schema), format=DRAFT) for schema in (new, old)))
+    reordered = {**dict(reversed(new.items())), "$id": "https://example.com/e"}
+    reader, writer, same = (SchemaText(document=dump_json(schema), format=DRAFT) for schema in (new, old, reordered))
+    assert FORMAT.differences(reader, same) == []
+    differences = FORMAT.differences(reader, writer)
 
     def rejections() -> Iterator[JSON]:
         for _ in range(10_000 if differences else 30):

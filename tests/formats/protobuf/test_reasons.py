@@ -10,13 +10,14 @@ from typing import Any
 from google.protobuf import descriptor_pb2, json_format, message_factory
 from google.protobuf.descriptor import FieldDescriptor as Fd
 from google.protobuf.descriptor_pool import DescriptorPool
-from tests.formats.protobuf.test_comparison import ENUMS, OPTIONAL, REPEATED, REQUIRED, TYPES
-from tests.formats.protobuf.test_wire import values
+from tests.formats.protobuf.test_wire import TYPES, values
 from tests.formats.reasons import Tally, judge_pairs
 
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.protobuf import comparison
 
+OPTIONAL, REPEATED, REQUIRED = 1, 3, 2
+ENUMS = (((0, "A"), (1, "B")), ((0, "A"), (1, "B"), (2, "C")), ((1, "B"), (0, "A")), ((0, "A"), (2, "B")))
 # What a message is called elsewhere is not seen in its bytes.
 SKIPPED = {"package_changed", "message_removed"}
 
@@ -45,7 +46,7 @@ class Maker:
         return {number: self.field(f"f{number}") for number in self.dice.sample(range(1, 5), self.dice.randint(0, 4))}
 
     def field(self, name: str) -> Field:
-        kind = self.dice.choice(TYPES)
+        kind = self.dice.choice([*TYPES, Fd.TYPE_MESSAGE])
         labels = [OPTIONAL, OPTIONAL, REPEATED, *([REQUIRED] if kind != Fd.TYPE_MESSAGE else [])]
         label = self.dice.choice(labels)
         oneof = self.dice.choice([None, None, 0, 1]) if label == OPTIONAL else None
@@ -187,6 +188,7 @@ def judge(dice: Random, tally: Tally) -> None:
     writer, reader = old.message_types_by_name["M"], new.message_types_by_name["M"]
     kind = message_factory.GetMessageClass(reader)
     differences = comparison.find_differences(new, old)
+    assert comparison.find_differences(old, old) == []
     # Readers ignore names of open enums that they do not know, which only their numbers tell.
     symbols = [{value.name for value in message.enum_types_by_name["E"].values} for message in (old, new)]
     both = {field.number for field in writer.fields} & {field.number for field in reader.fields}

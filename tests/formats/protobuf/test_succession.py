@@ -37,24 +37,16 @@ TABLE: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
     "a reserved name dropped": ('reserved "a";', "", [("M", "reservation_dropped")]),
     "a reservation widened": ("reserved 3 to 5;", "reserved 1 to 9;", []),
     "a reservation split": ("reserved 1 to 4;", "reserved 1 to 2, 3 to 4;", []),
-    "a field inside a message inside": (
-        "message I { int32 a = 1; }", "message I {}",
-        [("M.I.a", "field_number_not_reserved"), ("M.I.a", "field_name_not_reserved")],
-    ),
-    "an enum's value less": (
-        "enum E { Z = 0; A = 1; }", "enum E { Z = 0; }",
-        [("M.E.A", "enum_value_number_not_reserved"), ("M.E.A", "enum_value_name_not_reserved")],
-    ),
-    "an enum's value less, reserved": (
-        "enum E { Z = 0; A = 1; }", 'enum E { Z = 0; reserved 1; reserved "A"; }', [],
-    ),
+    "a field inside a message inside": ("message I { int32 a = 1; }", "message I {}",
+        [("M.I.a", "field_number_not_reserved"), ("M.I.a", "field_name_not_reserved")]),
+    "an enum's value less": ("enum E { Z = 0; A = 1; }", "enum E { Z = 0; }",
+        [("M.E.A", "enum_value_number_not_reserved"), ("M.E.A", "enum_value_name_not_reserved")]),
+    "an enum's value less, reserved": ("enum E { Z = 0; A = 1; }", 'enum E { Z = 0; reserved 1; reserved "A"; }', []),
     "an enum's reserved range has its end": (
         "enum E { Z = 0; A = 3; }", 'enum E { Z = 0; reserved 1 to 3; reserved "A"; }', [],
     ),
-    "an enum's reserved number used": (
-        "enum E { Z = 0; reserved -2 to -1; }", "enum E { Z = 0; A = -1; reserved -2; }",
-        [("M.E.A", "reserved_number_used")],
-    ),
+    "an enum's reserved number used": ("enum E { Z = 0; reserved -2 to -1; }", "enum E { Z = 0; A = -1; reserved -2; }",
+        [("M.E.A", "reserved_number_used")]),
     "an enum outside a message": (
         f"{THREE}enum E {{ Z = 0; A = 1; }}", f'{THREE}enum E {{ Z = 0; reserved 1; reserved "A"; }}', [],
     ),

@@ -320,8 +320,7 @@ def test_types_available_to_xsi_type_are_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    "root",
-    ['<xs:element name="r" type="xs:anyType"/>', of(seq('<xs:any processContents="lax"/>'))],
+    "root", ['<xs:element name="r" type="xs:anyType"/>', of(seq('<xs:any processContents="lax"/>'))]
 )
 def test_types_available_to_xsi_type_in_any_content_are_compared(root: str) -> None:
     """A document may name a type that no element has."""

@@ -12,7 +12,7 @@ from tests.formats.reasons import Tally, judge_pairs
 from tests.formats.xsd.makers import COMPLEX, SIMPLE, Maker, Writer, write
 
 from signalbook.formats import SchemaError
-from signalbook.formats.compatibility import Difference
+from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.xsd import FORMAT, documents
 
 # The reader takes these documents, but not for what was meant.
@@ -54,7 +54,8 @@ def judge_pair(dice: Random, tally: Tally, writer_tree: Element, reader_tree: El
     except SchemaError:
         tally.counts["no schema"] += 1
         return
-
+    spaced = SchemaText(document=old.document + b"\n", format=old.format)
+    assert FORMAT.differences(spaced, old) == []
     writer = Writer(dice, written)
     open_reasons = [difference for difference in differences if difference.rule not in ("undecided", *SKIPPED)]
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.messages.builders import make_contract
 
 from signalbook.messages import Accepted, Contract, Message
 from signalbook.messages.bindings import amqp, kafka, mqtt, nats
@@ -12,7 +13,6 @@ from signalbook.messages.cloudevents import CloudEvent, Mode
 from signalbook.messages.eventformats import EventError
 from signalbook.values import JSONObject
 
-ContractOf = Callable[..., Contract]
 SCHEMA: JSONObject = {
     "dataschema": {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}},
     "dataschemaformat": "JsonSchema/draft-07",
@@ -48,36 +48,36 @@ def accepted(contract: Contract, message: Message) -> Accepted:
 
 
 @pytest.mark.parametrize("protocol", OPTIONS)
-def test_native_message_is_accepted(protocol: str, contract_of: ContractOf) -> None:
+def test_native_message_is_accepted(protocol: str) -> None:
     """Topic, key and headers are compared; delivery options are not (K-26.4, K-27)."""
     definition = {"protocol": protocol, "protocoloptions": OPTIONS[protocol], **SCHEMA}
-    outcome = accepted(contract_of({"order": definition}), NATIVE[protocol](b'{"n":1}'))
+    outcome = accepted(make_contract({"order": definition}), NATIVE[protocol](b'{"n":1}'))
     assert outcome.context["shop"] == "7"
     assert outcome.data == {"n": 1}
-    (refused,) = contract_of({"order": definition}).process(NATIVE[protocol](b'{"n":"x"}'))
+    (refused,) = make_contract({"order": definition}).process(NATIVE[protocol](b'{"n":"x"}'))
     assert getattr(refused, "reason", None) == "schema_violation"
 
 
 @pytest.mark.parametrize("mode", [Mode.STRUCTURED, Mode.BINARY])
 @pytest.mark.parametrize("protocol", OPTIONS)
-def test_event_message_is_accepted(protocol: str, mode: Any, contract_of: ContractOf) -> None:
+def test_event_message_is_accepted(protocol: str, mode: Any) -> None:
     """The event is accepted as it was encoded (K.5, K-23)."""
     binding = find_binding(protocol)
     assert binding is not None
     metadata = {"type": {"value": "order"}, "source": {"type": "uritemplate", "value": "/shops/{shop}"}}
-    contract = contract_of({"order": {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata, **SCHEMA}})
+    contract = make_contract({"order": {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata, **SCHEMA}})
     outcome = accepted(contract, binding.encode(EVENT, mode))
     assert outcome.event is not None
     assert {**outcome.event.attributes, **EVENT.attributes} == dict(outcome.event.attributes)
     assert (outcome.context, outcome.data) == ({"shop": "7"}, {"n": 1})
 
 
-def test_native_record_is_mapped_to_an_event(contract_of: ContractOf) -> None:
+def test_native_record_is_mapped_to_an_event() -> None:
     """The id is the place in the log (K-35)."""
     metadata = {"type": {"value": "order"}, "source": {"type": "uritemplate", "value": "/shops/{shop}"}}
     options = {"topic": "shops.{shop}"}
     definition = {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata, "protocol": "KAFKA"}
-    contract = contract_of({"order": {**definition, "protocoloptions": options}}, native_mapping=True)
+    contract = make_contract({"order": {**definition, "protocoloptions": options}}, native_mapping=True)
     outcome = accepted(contract, kafka.record("shops.7", b"{}", partition=3, offset=4))
     assert outcome.event is not None
     assert (outcome.event.attributes["id"], outcome.event.attributes["source"]) == ("shops.7/3/4", "/shops/7")
@@ -166,7 +166,7 @@ def test_invalid_values_are_not_carried(protocol: str, values: dict[str, Any]) -
 
 @pytest.mark.parametrize("format", ["application/cloudevents+avro", "application/cloudevents+protobuf; charset=utf-8"])
 @pytest.mark.parametrize("protocol", ["", *CARRIED])
-def test_events_in_other_formats(protocol: str, format: str, contract_of: ContractOf) -> None:
+def test_events_in_other_formats(protocol: str, format: str) -> None:
     """The protocol can name the format (K-23)."""
     binding = find_binding(protocol)
     assert binding is not None
@@ -174,7 +174,7 @@ def test_events_in_other_formats(protocol: str, format: str, contract_of: Contra
         with pytest.raises(EventError, match="only"):
             binding.encode(EVENT, Mode.STRUCTURED, format)
         return
-    contract = contract_of({"order": {"envelope": "CloudEvents/1.0"}})
+    contract = make_contract({"order": {"envelope": "CloudEvents/1.0"}})
     outcome = accepted(contract, binding.encode(EVENT, Mode.STRUCTURED, format))
     assert outcome.event is not None
     assert (outcome.message.content_type, outcome.event.attributes["subject"]) == (format, "größe")

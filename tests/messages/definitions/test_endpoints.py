@@ -56,22 +56,16 @@ ATTRIBUTES: dict[str, Any] = {
     "H-6-form": ({"envelope": "/1.0"}, [("envelope", "format", "error")]),
     "H-7": ({"envelopeoptions": {"mode": "structured", "format": "application/json"}}, []),
     "H-7-mode": ({"envelopeoptions": {"mode": "Binary"}}, [("envelopeoptions.mode", "value", "error")]),
-    "H-7-format": (
-        {"envelopeoptions": {"mode": "binary", "format": "a/b"}},
-        [("envelopeoptions.format", "exclusive", "error")],
-    ),
+    "H-7-format": ({"envelopeoptions": {"mode": "binary", "format": "a/b"}},
+        [("envelopeoptions.format", "exclusive", "error")]),
     "H-7-object": ({"envelopeoptions": []}, [("envelopeoptions", "structure", "error")]),
     "H-8": ({"protocol": "SMTP", "protocoloptions": {"to": 1}}, [("protocol", "unknown", "warning")]),
     "H-8-alias": ({"protocol": "HTTP/1.1"}, []),
-    "I-6-misplaced": (
-        {"deployed": False, "endpoints": []},
-        [("deployed", "misplaced", "warning"), ("endpoints", "misplaced", "warning")],
-    ),
+    "I-6-misplaced": ({"deployed": False, "endpoints": []},
+        [("deployed", "misplaced", "warning"), ("endpoints", "misplaced", "warning")]),
     "H-21": ({"deprecated": {"docs": "https://a.example", "documentation": "https://a.example"}}, []),
-    "H-21-differ": (
-        {"deprecated": {"docs": "https://a.example", "documentation": "https://b.example"}},
-        [("deprecated.docs", "alias", "error")],
-    ),
+    "H-21-differ": ({"deprecated": {"docs": "https://a.example", "documentation": "https://b.example"}},
+        [("deprecated.docs", "alias", "error")]),
     "H-9-object": ({"protocoloptions": []}, [("protocoloptions", "structure", "error")]),
     "H-12": ({"messagegroups": ["/messagegroups/g", "https://x.example/messagegroups/g", "#/messagegroups/g"]}, []),
     "H-12-others": (
@@ -83,7 +77,7 @@ ATTRIBUTES: dict[str, Any] = {
         ],
     ),
     "H-12-array": ({"messagegroups": "/messagegroups/g"}, [("messagegroups", "structure", "error")]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("endpoint", "expected"), ATTRIBUTES.values(), ids=ATTRIBUTES)
@@ -103,19 +97,13 @@ ADDRESSES: dict[str, Any] = {
     "H-18-scheme": ("MQTT", [{"uri": "mqtts://x/a/b"}, {"uri": "wss://x"}], []),
     "H-18-path": ("MQTT", [{"uri": "tcp://x:1883/a"}], [("endpoints[0].uri", "path")]),
     "H-20-scheme": ("NATS", [{"uri": "nats://x:4222"}, {"uri": "tls://{host}"}], []),
-    "H-20-port": (
-        "NATS",
-        [{"uri": "nats://x"}, {"uri": "ws://x:port"}],
-        [("endpoints[0].uri", "port"), ("endpoints[1].uri", "port")],
-    ),
+    "H-20-port": ("NATS", [{"uri": "nats://x"}, {"uri": "ws://x:port"}],
+        [("endpoints[0].uri", "port"), ("endpoints[1].uri", "port")]),
     "H-9-kafka": ("KAFKA", [{"bootstrap.servers": ["x:9092"], "more": 1}], []),
-    "H-9-kafka-servers": (
-        "KAFKA",
-        [{"uri": "SSL://x:1"}, {"bootstrap.servers": []}, {"bootstrap.servers": [""]}],
-        [(f"endpoints[{i}].bootstrap.servers", rule) for i, rule in enumerate(["required", "required", "type"])],
-    ),
+    "H-9-kafka-servers": ("KAFKA", [{"uri": "SSL://x:1"}, {"bootstrap.servers": []}, {"bootstrap.servers": [""]}],
+        [(f"endpoints[{i}].bootstrap.servers", rule) for i, rule in enumerate(["required", "required", "type"])]),
     "H-9-other-protocols": ("SMTP", [{"host": "x"}], []),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("protocol", "addresses", "expected"), ADDRESSES.values(), ids=ADDRESSES)
@@ -150,9 +138,7 @@ def test_authorization(entry: dict[str, Any], expected: list[tuple[str, str, str
 
 
 def test_placeholders() -> None:
-    """Placeholders may be anywhere in the options, also in keys; clients resolve them, so a name may have any one value
-    (H-14).
-    """
+    """Placeholders may be anywhere in the options, also in keys, because clients resolve them (H-14)."""
     addresses = [{"uri": "https://{host}"}]
     good = options("HTTP", query={"{name}": "{value}"}, more=[{"x": "a/{b}/{b}"}], endpoints=addresses)
     assert found(good) == []

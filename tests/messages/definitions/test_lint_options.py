@@ -38,28 +38,19 @@ def test_good_options(protocol: str) -> None:
     [
         ("AMQP/1.0", {"properties": {"to": {"type": "float"}}}, [("properties.to.type", "type", "error")]),
         ("AMQP/1.0", {"properties": {"to": {"value": "a{b"}}}, []),
-        (
-            "AMQP/1.0",
-            {"properties": {"to": {"type": "uritemplate", "value": "a{b"}}},
-            [("properties.to.value", "uritemplate", "error")],
-        ),
+        ("AMQP/1.0", {"properties": {"to": {"type": "uritemplate", "value": "a{b"}}},
+            [("properties.to.value", "uritemplate", "error")]),
         ("AMQP/1.0", {"properties": {"to": "q"}}, [("properties.to", "structure", "error")]),
-        (
-            "AMQP/1.0",
-            {"properties": {"message-id": {"value": "1"}}},
-            [("properties.message-id.value", "constant", "warning")],
-        ),
+        ("AMQP/1.0", {"properties": {"message-id": {"value": "1"}}},
+            [("properties.message-id.value", "constant", "warning")]),
         ("AMQP/1.0", {"footer": {"a": {"type": "integer", "value": "x"}}}, [("footer.a.value", "type", "error")]),
         ("AMQP/1.0", {"message-annotations": []}, [("message-annotations", "structure", "error")]),
         ("AMQP/1.0", {"header": {"priority": 256}}, [("header.priority", "range", "error")]),
         ("MQTT/3.1.1", {"message_expiry_interval": 1}, [("message_expiry_interval", "version", "error")]),
         ("MQTT/3.1.1", {"qos": 3}, [("qos", "range", "error")]),
         ("MQTT/5.0", {"topic_name": "a/+/b"}, [("topic_name", "wildcard", "error")]),
-        (
-            "MQTT/5.0",
-            {"topic_name": "a/{+b}"},
-            [("topic_name", "uritemplate", "error"), ("topic_name", "wildcard", "error")],
-        ),
+        ("MQTT/5.0", {"topic_name": "a/{+b}"},
+            [("topic_name", "uritemplate", "error"), ("topic_name", "wildcard", "error")]),
         ("MQTT/5.0", {"topic_name": "{a}{b}"}, [("topic_name", "adjacent", "warning")]),
         ("MQTT/5.0", {"payload_format": 0, "payload_format_indicator": 1}, [("payload_format", "alias", "error")]),
         ("MQTT/5.0", {"user_properties": [{"value": "x"}]}, [("user_properties", "structure", "error")]),
@@ -72,7 +63,7 @@ def test_good_options(protocol: str) -> None:
         ("NATS", {"reply": "a", "reply-to": "b"}, [("reply", "alias", "error")]),
         ("HTTP", {"path": "/a/{b*}"}, [("path", "uritemplate", "error")]),
     ],
-)
+)  # fmt: skip
 def test_lint_reports_findings_of_options(
     protocol: str, options: dict[str, Any], expected: list[tuple[str, str, str]]
 ) -> None:

@@ -4,12 +4,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.messages.definitions.normalise import (
-    canonical_envelope,
-    canonical_protocol,
-    is_known_protocol,
-    normalise,
-)
+from signalbook.messages.definitions import normalise
 from signalbook.values import JSONObject
 
 TYPE = {"type": {"value": "t"}}
@@ -26,16 +21,10 @@ TYPE = {"type": {"value": "t"}}
             {"basemessageuri": "/m/1", "basemessage": "/m/1"}, {"basemessageuri": "/m/1"}, id="F-57-twice-the-same"
         ),
         pytest.param({"envelopemetadata": {"attributes": TYPE}}, {"envelopemetadata": TYPE}, id="F-38-F-36"),
-        pytest.param(
-            {"envelopeoptions": {"mode": "binary", **TYPE}},
-            {"envelopeoptions": {"mode": "binary"}, "envelopemetadata": TYPE},
-            id="F-38-F-37",
-        ),
-        pytest.param(
-            {"envelopemetadata": {"ext": {"value": 5, "type": "integer"}, "flag": {"value": True}}},
-            {"envelopemetadata": {"ext": {"value": "5", "type": "integer"}, "flag": {"value": "true"}}},
-            id="F-41",
-        ),
+        pytest.param({"envelopeoptions": {"mode": "binary", **TYPE}},
+            {"envelopeoptions": {"mode": "binary"}, "envelopemetadata": TYPE}, id="F-38-F-37"),
+        pytest.param({"envelopemetadata": {"ext": {"value": 5, "type": "integer"}, "flag": {"value": True}}},
+            {"envelopemetadata": {"ext": {"value": "5", "type": "integer"}, "flag": {"value": "true"}}}, id="F-41"),
         pytest.param(
             {
                 "id": "m", "format": "CloudEvents/1.0",
@@ -53,24 +42,18 @@ TYPE = {"type": {"value": "t"}}
         ),
         pytest.param({"format": "Kafka"}, {"protocol": "KAFKA"}, id="I-6-format-is-a-protocol"),
         pytest.param({"format": "own", "envelope": "Own/1"}, {"format": "own", "envelope": "Own/1"}, id="F-50-format"),
-        pytest.param(
-            {"config": {"protocol": "http", "strict": False, "options": {"method": "PUT"}}},
-            {"protocol": "HTTP", "protocoloptions": {"method": "PUT"}},
-            id="I-6-config",
-        ),
-        pytest.param(
-            {"protocol": "HTTP", "protocoloptions": {"query": {"a": "1"}}},
-            {"protocol": "HTTP", "protocoloptions": {"query": [{"name": "a", "value": "1"}]}},
-            id="K-11-query",
-        ),
+        pytest.param({"config": {"protocol": "http", "strict": False, "options": {"method": "PUT"}}},
+            {"protocol": "HTTP", "protocoloptions": {"method": "PUT"}}, id="I-6-config"),
+        pytest.param({"protocol": "HTTP", "protocoloptions": {"query": {"a": "1"}}},
+            {"protocol": "HTTP", "protocoloptions": {"query": [{"name": "a", "value": "1"}]}}, id="K-11-query"),
     ],
 )  # fmt: skip
 def test_one_canonical_form(raw: dict[str, Any], expected: dict[str, Any]) -> None:
     """Normalising results in one canonical form, which is stable (K-11)."""
-    definition, findings = normalise(raw)
+    definition, findings = normalise.normalise(raw)
     assert definition == expected
     assert findings == []
-    assert normalise(definition) == (expected, [])
+    assert normalise.normalise(definition) == (expected, [])
 
 
 @pytest.mark.parametrize(
@@ -84,19 +67,19 @@ def test_one_canonical_form(raw: dict[str, Any], expected: dict[str, Any]) -> No
 )
 def test_contradictions_are_errors(raw: dict[str, Any]) -> None:
     """F-38, F-57"""
-    assert [finding.severity for finding in normalise(raw)[1]] == ["error"]
+    assert [finding.severity for finding in normalise.normalise(raw)[1]] == ["error"]
 
 
 def test_the_original_is_left_alone() -> None:
     raw = {"basemessage": "/a", "envelopemetadata": {"attributes": TYPE}}
-    normalise(raw)
+    normalise.normalise(raw)
     assert raw == {"basemessage": "/a", "envelopemetadata": {"attributes": TYPE}}
 
 
 def test_attribute_named_attributes_is_unchanged() -> None:
     """Only an object of objects is lifted (F-36)."""
     raw = {"envelopemetadata": {"attributes": {"value": "x"}}}
-    assert normalise(raw)[0] == raw
+    assert normalise.normalise(raw)[0] == raw
 
 
 @pytest.mark.parametrize(
@@ -109,17 +92,17 @@ def test_attribute_named_attributes_is_unchanged() -> None:
 )  # fmt: skip
 def test_protocol_names(name: str, expected: str) -> None:
     """F-6, F-39, H-8, K-11"""
-    assert canonical_protocol(name) == expected
-    assert is_known_protocol(name) is (expected != "SMTP/1")
+    assert normalise.canonical_protocol(name) == expected
+    assert normalise.is_known_protocol(name) is (expected != "SMTP/1")
 
 
 @pytest.mark.parametrize("raw", [{"protocol": "None"}, {"config": {"protocol": "none"}}, {"format": "None"}])
 def test_no_protocol(raw: JSONObject) -> None:
     """The default of the message model up to 1.0-rc1: a definition inherits the protocol of its base."""
-    assert normalise(raw) == ({}, [])
+    assert normalise.normalise(raw) == ({}, [])
 
 
 @pytest.mark.parametrize(("name", "expected"), [("cloudevents/1.0", "CloudEvents/1.0"), ("Own/2", "Own/2")])
 def test_envelope_names(name: str, expected: str) -> None:
     """F-5, F-39"""
-    assert canonical_envelope(name) == expected
+    assert normalise.canonical_envelope(name) == expected

@@ -95,9 +95,7 @@ def test_missing_version_of_the_writer_is_reported() -> None:
 
 @pytest.mark.parametrize("writer", [f"https://r.example{S}/versions/9", 9])
 def test_each_version_keeps_its_reading_schema(writer: str | int) -> None:
-    """Definitions of different Versions of a schema have their own columns, regardless of the writer of an event
-    (K-40).
-    """
+    """Definitions of different Versions have their own columns, whichever Version wrote an event (K-40)."""
 
     def version(*names: str) -> bytes:
         return dump_json({"type": "record", "name": "R", "fields": [field(name) for name in names]})

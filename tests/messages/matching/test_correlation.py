@@ -1,32 +1,30 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.messages.builders import make_contract, make_event
 
-from signalbook.messages import Accepted, Contract, Message
+from signalbook.messages import Accepted, Message
 from signalbook.messages.bindings import amqp, kafka, mqtt
 from signalbook.messages.matching.outcome import Correlation, correlate
 
-ContractOf = Callable[..., Contract]
-Line = Callable[..., Message]
 REPLY: dict[str, Any] = {"relatedto": "question", "relation": "reply"}
 QUESTION = "/messagegroups/g/messages/question"
 
 
-def correlation(contract_of: ContractOf, definition: dict[str, Any], message: Message) -> Correlation | None:
-    (outcome,) = contract_of({"answer": definition}).process(message)
+def correlation(definition: dict[str, Any], message: Message) -> Correlation | None:
+    (outcome,) = make_contract({"answer": definition}).process(message)
     assert isinstance(outcome, Accepted), outcome
     return correlate(outcome)
 
 
 @pytest.mark.parametrize("inreplyto", ["q1", None])
-def test_events(contract_of: ContractOf, line: Line, inreplyto: str | None) -> None:
+def test_events(inreplyto: str | None) -> None:
     """An attribute contains the id of the other event (C-17, K-49)."""
     definition = {"envelope": "CloudEvents/1.0", "relatedvia": "inreplyto", **REPLY}
     expected = Correlation(key="q1", field="id", related=QUESTION, relation="reply") if inreplyto else None
-    assert correlation(contract_of, definition, line(inreplyto=inreplyto)) == expected
+    assert correlation(definition, make_event(inreplyto=inreplyto)) == expected
 
 
 @pytest.mark.parametrize(
@@ -39,9 +37,9 @@ def test_events(contract_of: ContractOf, line: Line, inreplyto: str | None) -> N
         ("footer.of", {"footer": {"of": "q1"}}, None),
     ],
 )
-def test_amqp(contract_of: ContractOf, via: str, sections: Any, expected: tuple[str, str] | None) -> None:
+def test_amqp(via: str, sections: Any, expected: tuple[str, str] | None) -> None:
     """C-17, K-49"""
-    result = correlation(contract_of, {"protocol": "AMQP/1.0", "relatedvia": via, **REPLY}, amqp.message(b"", sections))
+    result = correlation({"protocol": "AMQP/1.0", "relatedvia": via, **REPLY}, amqp.message(b"", sections))
     assert (None if result is None else (result.key, result.field)) == expected
 
 
@@ -52,15 +50,15 @@ def test_amqp(contract_of: ContractOf, via: str, sections: Any, expected: tuple[
         ("userproperty.of", {"user_properties": (("of", "q1"), ("of", "q2"))}),
     ],
 )
-def test_mqtt(contract_of: ContractOf, via: str, sections: Any) -> None:
+def test_mqtt(via: str, sections: Any) -> None:
     """C-17, K-49"""
     definition = {"protocol": "MQTT/5.0", "relatedvia": via, "relatedto": "question"}
-    result = correlation(contract_of, definition, mqtt.publish(mqtt.V5, b"", {"topic_name": "t", **sections}))
+    result = correlation(definition, mqtt.publish(mqtt.V5, b"", {"topic_name": "t", **sections}))
     assert result == Correlation(key="q1", field="correlation_data", related=QUESTION, relation="")
 
 
-def test_messages_without_relation(contract_of: ContractOf, line: Line) -> None:
+def test_messages_without_relation() -> None:
     """Messages without a declared relation or without its value have no correlation (K-49)."""
-    assert correlation(contract_of, {"envelope": "CloudEvents/1.0"}, line()) is None
+    assert correlation({"envelope": "CloudEvents/1.0"}, make_event()) is None
     definition = {"protocol": "KAFKA", "relatedvia": "properties.correlationid", **REPLY}
-    assert correlation(contract_of, definition, kafka.record("t", b"")) is None
+    assert correlation(definition, kafka.record("t", b"")) is None

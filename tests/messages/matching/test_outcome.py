@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from tests.messages.builders import make_contract
 
-from signalbook.messages import Accepted, CloudEvent, Contract, Rejected
+from signalbook.messages import Accepted, CloudEvent, Rejected
 from signalbook.messages.bindings.http import request
 
-ContractOf = Callable[..., Contract]
 RECEIVED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
@@ -26,25 +25,25 @@ SALE = definition(
 )  # fmt: skip
 
 
-def outcome(contract_of: ContractOf, entry: dict[str, Any], **policy: Any) -> Accepted | Rejected:
+def outcome(entry: dict[str, Any], **policy: Any) -> Accepted | Rejected:
     schemas = {"https://r.example/s": {"type": "object"}}
-    contract = contract_of({"com.ex.sale": entry}, schemas, **{"native_mapping": True, **policy})
+    contract = make_contract({"com.ex.sale": entry}, schemas, **{"native_mapping": True, **policy})
     headers = [("eventtype", "com.ex.sale"), ("Content-Type", "application/json")]
     (result,) = contract.process(request("POST", "/store/17/cashierdesk/4", headers, b"{}", received_at=RECEIVED))
     assert isinstance(result, (Accepted, Rejected))
     return result
 
 
-def mapped(contract_of: ContractOf, entry: dict[str, Any]) -> CloudEvent:
-    result = outcome(contract_of, entry)
+def mapped(entry: dict[str, Any]) -> CloudEvent:
+    result = outcome(entry)
     assert isinstance(result, Accepted)
     assert result.event is not None
     return result.event
 
 
-def test_a_native_message_becomes_an_event(contract_of: ContractOf) -> None:
+def test_a_native_message_becomes_an_event() -> None:
     """K-26.2, K-35, K-36"""
-    event = mapped(contract_of, SALE)
+    event = mapped(SALE)
     attributes = dict(event.attributes)
     assert len(str(attributes.pop("id"))) == 36  # HTTP knows its messages by no name
     assert attributes == {
@@ -54,17 +53,17 @@ def test_a_native_message_becomes_an_event(contract_of: ContractOf) -> None:
     assert event.payload() == b"{}"
 
 
-def test_native_message_is_rejected_without_native_mapping(contract_of: ContractOf) -> None:
+def test_native_message_is_rejected_without_native_mapping() -> None:
     """K-26.2, K-44"""
-    result = outcome(contract_of, SALE, native_mapping=False)
+    result = outcome(SALE, native_mapping=False)
     assert isinstance(result, Rejected)
     assert result.reason == "not_cloudevent"
 
 
-def test_unspecified_attributes_come_from_the_transport(contract_of: ContractOf) -> None:
+def test_unspecified_attributes_come_from_the_transport() -> None:
     """K-35, F-4, F-25"""
     attributes = definition(source={"value": "/s"}, time={"type": "timestamp", "value": "0000-01-01T00:00:00Z"})
-    event = mapped(contract_of, {**attributes, "dataschemauri": "https://r.example/s"})
+    event = mapped({**attributes, "dataschemauri": "https://r.example/s"})
     attributes_ = {name: event.attributes[name] for name in ("type", "time", "dataschema")}
     assert attributes_ == {"type": "com.ex.sale", "time": "2026-01-02T03:04:05Z", "dataschema": "https://r.example/s"}
 
@@ -78,18 +77,18 @@ def test_unspecified_attributes_come_from_the_transport(contract_of: ContractOf)
         ({"source": {"value": "no uri"}}, "source"),
     ],
 )
-def test_unmappable_messages_are_rejected(contract_of: ContractOf, metadata: dict[str, Any], path: str) -> None:
+def test_unmappable_messages_are_rejected(metadata: dict[str, Any], path: str) -> None:
     """K-35, K-44"""
-    result = outcome(contract_of, definition(**metadata))
+    result = outcome(definition(**metadata))
     assert isinstance(result, Rejected)
     assert result.reason == "mapping_error"
     assert [finding.path for finding in result.violations] == [path]
 
 
-def test_sources_are_uri_templates_by_default(contract_of: ContractOf) -> None:
+def test_sources_are_uri_templates_by_default() -> None:
     """The values are percent-encoded (F-30, K-18, K-35)."""
     entry = definition(type={"value": "t"}, source={"value": "/stores/{store}"})
-    contract = contract_of({"m": entry}, native_mapping=True)
+    contract = make_contract({"m": entry}, native_mapping=True)
     headers = [("eventtype", "t"), ("Content-Type", "application/json")]
     (result,) = contract.process(request("POST", "/store/a%20b/cashierdesk/4", headers, b"{}"))
     assert isinstance(result, Accepted)

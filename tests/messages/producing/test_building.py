@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from tests.messages.builders import define
 
-from signalbook.messages import CompiledDefinition
 from signalbook.messages.producing.building import Outbound, OutboundError, Surroundings, build
 
-Define = Callable[..., CompiledDefinition]
 HERE = Surroundings(clock=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), new_id=lambda: "new")
 NOW = "2026-01-02T03:04:05Z"
 SCHEMA = {"dataschema": {"type": "object", "required": ["n"]}, "dataschemaformat": "JsonSchema/draft-07"}
@@ -28,7 +26,7 @@ def rules(error: pytest.ExceptionInfo[OutboundError]) -> dict[str, str]:
     return {finding.path: finding.rule for finding in error.value.findings}
 
 
-def test_an_event(define: Define) -> None:
+def test_an_event() -> None:
     """The attributes are constants, templates, the sentinel, implied and given values (K-50)."""
     metadata = event(
         type={"value": "com.shop.order"},
@@ -57,13 +55,13 @@ def test_an_event(define: Define) -> None:
         ({}, {"time": datetime(2020, 1, 1, tzinfo=UTC)}, "2020-01-01T00:00:00Z"),
     ],
 )
-def test_the_time_of_an_event(define: Define, entry: Any, override: dict[str, Any], expected: str | None) -> None:
+def test_the_time_of_an_event(entry: Any, override: dict[str, Any], expected: str | None) -> None:
     """K-50, F-25"""
     outbound = build(define(**event(time=entry)), overrides=override, surroundings=HERE)
     assert attributes(outbound).get("time") == expected
 
 
-def test_undeclared_attributes_get_defaults(define: Define) -> None:
+def test_undeclared_attributes_get_defaults() -> None:
     """The type is the id of the message; the event has no time unless requested (K-50, F-4)."""
     outbound = build(define(envelope="CloudEvents/1.0"), overrides={"source": "/s", "ext": "x"}, surroundings=HERE)
     assert attributes(outbound) == {"specversion": "1.0", "id": "new", "source": "/s", "type": "order", "ext": "x"}
@@ -92,7 +90,7 @@ def test_undeclared_attributes_get_defaults(define: Define) -> None:
     ],
 )  # fmt: skip
 def test_all_errors_are_reported(
-    define: Define, context: dict[str, str], overrides: dict[str, Any], data: Any, expected: dict[str, str]
+    context: dict[str, str], overrides: dict[str, Any], data: Any, expected: dict[str, str]
 ) -> None:
     """The errors are reported together, each with its path (K-18, K-19, K-50)."""
     metadata = event(
@@ -107,20 +105,20 @@ def test_all_errors_are_reported(
 
 
 @pytest.mark.parametrize("text", ["{a}-{b}", "{a}{b}", "/{a}/{b}"])
-def test_ambiguous_value_is_rejected(define: Define, text: str) -> None:
+def test_ambiguous_value_is_rejected(text: str) -> None:
     """A value is rejected if its placeholders would be read back differently (K-18, K-55)."""
     with pytest.raises(OutboundError, match="would be read"):
         build(define(**event(subject={"value": text, "required": True})), {"a": "1-2/3", "b": "4"})
 
 
-def test_given_values_fill_placeholders_elsewhere(define: Define) -> None:
+def test_given_values_fill_placeholders_elsewhere() -> None:
     """K-50, F-27"""
     metadata = event(source={"value": "/s/{x}", "type": "uritemplate"}, subject={"value": "{x}", "required": True})
     outbound = build(define(**metadata), overrides={"source": "/s/a%20b"})
     assert (attributes(outbound)["subject"], outbound.context) == ("a b", {"x": "a b"})
 
 
-def test_a_message_of_a_protocol(define: Define) -> None:
+def test_a_message_of_a_protocol() -> None:
     """Constants of all sections are included, also those about delivery; values have the types of AMQP (K-50)."""
     options = {
         "properties": {"to": {"value": "/shops/{shop}", "type": "uritemplate"}, "message-id": {"required": True},
@@ -139,7 +137,7 @@ def test_a_message_of_a_protocol(define: Define) -> None:
     assert (outbound.body, outbound.content_type) == (b'{"n":1}', "application/json")
 
 
-def test_repeated_headers_are_built(define: Define) -> None:
+def test_repeated_headers_are_built() -> None:
     """The definition requires both headers (K-50)."""
     headers = [{"name": "Link", "value": value} for value in ("a", "b")]
     outbound = build(define(protocol="HTTP", protocoloptions={"headers": headers}))
@@ -163,14 +161,14 @@ def test_repeated_headers_are_built(define: Define) -> None:
          ("application/json", b"[1]")),
     ],
 )  # fmt: skip
-def test_content_types(define: Define, members: dict[str, Any], data: Any, expected: tuple[str, bytes]) -> None:
+def test_content_types(members: dict[str, Any], data: Any, expected: tuple[str, bytes]) -> None:
     """K-52, F-14, F-32"""
     overrides = {"source": "/s"} if "envelope" in members else {}
     outbound = build(define(**members), data=data, overrides=overrides)
     assert (outbound.content_type, outbound.body) == expected
 
 
-def test_protobuf_as_json(define: Define) -> None:
+def test_protobuf_as_json() -> None:
     """The definition leaves the content type open, and the content type selects ProtoJSON."""
     schema = {"dataschemaformat": "Protobuf/3", "dataschema": 'syntax = "proto3"; message A { int64 n = 1; }'}
     definition = define(**event(type={"value": "t"}), **schema)
@@ -179,7 +177,7 @@ def test_protobuf_as_json(define: Define) -> None:
     assert build(definition, {}, {"n": 7}, surroundings=HERE).body == b"\x08\x07"
 
 
-def test_a_schema_with_a_uri_is_named(define: Define) -> None:
+def test_a_schema_with_a_uri_is_named() -> None:
     """The URI is included if an event may have it (F-32)."""
     more = {"dataschemauri": "https://r.example/s", "dataschemaformat": "JsonSchema/draft-07"}
     with pytest.raises(OutboundError, match="the schema cannot be used"):

@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import yaml
+from tests.messages.builders import define, make_contract
 
-from signalbook.messages import Accepted, CloudEvent, CompiledDefinition, Contract
+from signalbook.messages import Accepted, CloudEvent
 from signalbook.messages.producing.building import OutboundError
 from signalbook.messages.producing.sending import from_cloudevent
 
-ContractOf = Callable[..., Contract]
-Define = Callable[..., CompiledDefinition]
 # K-36 the other way round.
 SALE: dict[str, Any] = yaml.safe_load("""
 envelope: CloudEvents/1.0
@@ -30,9 +28,9 @@ EVENT = CloudEvent(
 )  # fmt: skip
 
 
-def test_an_event_becomes_a_native_message_and_an_event_again(contract_of: ContractOf) -> None:
+def test_an_event_becomes_a_native_message_and_an_event_again() -> None:
     """K-35, K-36, K-37"""
-    contract = contract_of({"sale": SALE}, native_mapping=True)
+    contract = make_contract({"sale": SALE}, native_mapping=True)
     (definition,) = contract.definitions.values()
     forwarded = from_cloudevent(EVENT, definition)
     assert forwarded.sections == {
@@ -56,7 +54,7 @@ def test_an_event_becomes_a_native_message_and_an_event_again(contract_of: Contr
     ],
 )
 def test_unconvertible_event_is_rejected(
-    define: Define, change: dict[str, Any], attributes: dict[str, Any], context: dict[str, str], complaint: str
+    change: dict[str, Any], attributes: dict[str, Any], context: dict[str, str], complaint: str
 ) -> None:
     """K-18, K-37"""
     members = {name: value for name, value in {**SALE, **change}.items() if value}
@@ -65,7 +63,7 @@ def test_unconvertible_event_is_rejected(
         from_cloudevent(CloudEvent(attributes=remaining), define(**members), context)
 
 
-def test_missing_values_can_be_supplied(define: Define) -> None:
+def test_missing_values_can_be_supplied() -> None:
     """Values that no attribute contains are taken from the context and the overrides (K-37)."""
     remaining = {name: value for name, value in EVENT.attributes.items() if name != "subject"}
     overrides = {"protocoloptions.user_properties.n": 5}

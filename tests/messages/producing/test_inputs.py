@@ -1,17 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import yaml
+from tests.messages.builders import define
 
-from signalbook.messages import CompiledDefinition
 from signalbook.messages.producing.building import Param, required_inputs
 
-Define = Callable[..., CompiledDefinition]
 
-
-def test_inputs(define: Define) -> None:
+def test_inputs() -> None:
     """Inputs are placeholders and open properties, with types, but not constants and derived values (K-51)."""
     metadata: dict[str, Any] = yaml.safe_load("""
     {type: {value: t}, source: {value: "/shops/{shop}", type: uritemplate}, subject: {value: "{shop}/{desk}"},
@@ -37,7 +34,7 @@ def test_inputs(define: Define) -> None:
     ]  # fmt: skip
 
 
-def test_every_event_needs_a_source(define: Define) -> None:
+def test_every_event_needs_a_source() -> None:
     """K-51, F-31"""
     (source,) = required_inputs(define(envelope="CloudEvents/1.0"))
     assert (source.name, source.type, source.source, source.required) == ("source", "urireference", "property", True)

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.messages.builders import define, make_contract, make_event
 
-from signalbook.messages import CompiledDefinition, Contract, Message
+from signalbook.messages import Message
 from signalbook.messages.bindings import kafka
 from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.cloudevents import Mode
@@ -13,7 +13,6 @@ from signalbook.messages.producing.building import OutboundError, build
 from signalbook.messages.producing.sending import bind, validate_outbound
 from signalbook.values import dump_json
 
-Define = Callable[..., CompiledDefinition]
 METADATA = {"type": {"value": "t"}, "source": {"value": "/shops/{shop}", "type": "uritemplate"}}
 EVENT: dict[str, Any] = {"envelope": "CloudEvents/1.0", "envelopemetadata": METADATA}
 # An endpoint per protocol, and what it makes a message carry.
@@ -29,15 +28,11 @@ ENDPOINTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"topic": "orders", "key": "7%2F8", "headers.till": ("t1",)},
     ),
     "NATS": ({"subject": "shops.{shop}.{till}"}, {"subject": "shops.7%2F8.t1"}),
-    "MQTT/3.1.1": (
-        {"topic": "shops/{shop}/{till}", "qos": 1, "retain": True},
-        {"topic_name": "shops/7%2F8/t1", "qos": 1, "retain": True},
-    ),
+    "MQTT/3.1.1": ({"topic": "shops/{shop}/{till}", "qos": 1, "retain": True},
+        {"topic_name": "shops/7%2F8/t1", "qos": 1, "retain": True}),
     "MQTT/5.0": ({"topic": "shops/{shop}/{till}", "qos": 1}, {"topic_name": "shops/7%2F8/t1", "qos": 1}),
-    "AMQP/1.0": (
-        {"node": "shops/{shop}/{till}", "durable": True},
-        {"properties.to": "shops/7%2F8/t1", "header.durable": True},
-    ),
+    "AMQP/1.0": ({"node": "shops/{shop}/{till}", "durable": True},
+        {"properties.to": "shops/7%2F8/t1", "header.durable": True}),
 }  # fmt: skip
 
 
@@ -55,7 +50,7 @@ def mode(message: Message) -> Mode:
 
 @pytest.mark.parametrize("stated", ["binary", "structured", ""])
 @pytest.mark.parametrize("protocol", ENDPOINTS)
-def test_endpoint_determines_mode_and_options(define: Define, protocol: str, stated: str) -> None:
+def test_endpoint_determines_mode_and_options(protocol: str, stated: str) -> None:
     """K-53, H-14, H-16 to H-20"""
     options, expected = ENDPOINTS[protocol]
     endpoint = {"protocol": protocol, "envelopeoptions": {"mode": stated}, "protocoloptions": options}
@@ -79,16 +74,14 @@ def test_endpoint_determines_mode_and_options(define: Define, protocol: str, sta
         ({"endpoints": [{"uri": "amqps://[h/a"}]}, None),
     ],
 )
-def test_the_address_of_a_node(define: Define, options: dict[str, Any], expected: str | None) -> None:
+def test_the_address_of_a_node(options: dict[str, Any], expected: str | None) -> None:
     """The address is the path of the URI, unless there is a node (H-17)."""
     outbound = build(define(**EVENT), {"shop": "7"})
     assert values(bind(outbound, {"protocol": "AMQP", "protocoloptions": options})).get("properties.to") == expected
 
 
-def test_the_message_overrides_its_endpoint(define: Define) -> None:
-    """The values are those of the endpoint "unless overridden by the message"; names of headers are case-insensitive
-    (K-53).
-    """
+def test_the_message_overrides_its_endpoint() -> None:
+    """The values are those of the endpoint "unless overridden by the message", names in any case (K-53)."""
     options = {"path": "/own", "headers": [{"name": "x-till", "value": "own"}]}
     definition = define(**EVENT, protocol="HTTP", protocoloptions=options, envelopeoptions={"mode": "structured"})
     endpoint = {"protocol": "HTTP/1.1", "envelopeoptions": {"mode": "binary"}, "protocoloptions": ENDPOINTS["HTTP"][0]}
@@ -113,7 +106,7 @@ def test_the_message_overrides_its_endpoint(define: Define) -> None:
             "value": "application/cloudevents+json"}}}}, None, "application/cloudevents+json"),
     ],
 )  # fmt: skip
-def test_event_formats(define: Define, members: dict[str, Any], endpoint: Any, expected: str) -> None:
+def test_event_formats(members: dict[str, Any], endpoint: Any, expected: str) -> None:
     """K-53, F-14, F-34"""
     message = bind(build(define(**EVENT, **members), {"shop": "7"}, {"n": 1}), endpoint)
     assert (message.content_type, mode(message)) == (expected, Mode.STRUCTURED)
@@ -141,7 +134,7 @@ def test_event_formats(define: Define, members: dict[str, Any], endpoint: Any, e
     ],
 )  # fmt: skip
 def test_unsuitable_message_is_rejected_by_the_endpoint(
-    define: Define, members: dict[str, Any], endpoint: Any, context: dict[str, str], complaint: str
+    members: dict[str, Any], endpoint: Any, context: dict[str, str], complaint: str
 ) -> None:
     """K-53, H-6, H-8, H-14"""
     outbound = build(define(**EVENT, **members), {"shop": "7"}, {"n": 1})
@@ -149,7 +142,7 @@ def test_unsuitable_message_is_rejected_by_the_endpoint(
         bind(outbound, endpoint, context)
 
 
-def test_native_message_is_bound(define: Define) -> None:
+def test_native_message_is_bound() -> None:
     """A message without an envelope has no mode (K-53)."""
     definition = define(protocol="MQTT/5.0", protocoloptions={"topic_name": "a/{b}"})
     message = bind(build(definition, {"b": "+/#"}, {"n": 1}))
@@ -157,8 +150,6 @@ def test_native_message_is_bound(define: Define) -> None:
     assert (message.body, mode(message)) == (b'{"n":1}', Mode.NONE)
 
 
-ContractOf = Callable[..., Contract]
-Line = Callable[..., Message]
 ORDER: dict[str, Any] = {
     "envelope": "CloudEvents/1.0",
     "envelopemetadata": {"type": {"value": "order"}},
@@ -179,34 +170,34 @@ ORDER: dict[str, Any] = {
 )
 @pytest.mark.parametrize("policy", [{}, {"on_no_match": "pass", "on_schema_violation": "tag"}, {"on_no_match": "drop"}])
 def test_only_conforming_messages_can_be_sent(
-    contract_of: ContractOf, line: Line, policy: dict[str, Any], members: dict[str, Any], reason: str | None
+    policy: dict[str, Any], members: dict[str, Any], reason: str | None
 ) -> None:
     """The policy for incoming messages does not matter (K-3, K-54)."""
-    contract = contract_of({"order": ORDER}, **policy)
-    refusals = validate_outbound(line(**{"type": "order", **members}), contract)
+    contract = make_contract({"order": ORDER}, **policy)
+    refusals = validate_outbound(make_event(**{"type": "order", **members}), contract)
     assert [refusal.reason.value for refusal in refusals] == ([] if reason is None else [reason])
     assert all(refusal.violations for refusal in refusals)
 
 
-def test_removed_definition_cannot_be_sent(contract_of: ContractOf, line: Line) -> None:
+def test_removed_definition_cannot_be_sent() -> None:
     """K-33, K-54"""
     order = {**ORDER, "deprecated": {"removal": "2020-01-01T00:00:00Z"}}
-    contract = contract_of({"order": order}, on_removed="accept")
-    (refusal,) = validate_outbound(line(type="order", data={"n": 1}), contract)
+    contract = make_contract({"order": order}, on_removed="accept")
+    (refusal,) = validate_outbound(make_event(type="order", data={"n": 1}), contract)
     assert refusal.reason == "metadata_violation"
 
 
-def test_every_event_of_a_batch_has_to_conform(contract_of: ContractOf) -> None:
+def test_every_event_of_a_batch_has_to_conform() -> None:
     """Every event of a batch must conform (K-54)."""
     head = {"specversion": "1.0", "id": "1", "source": "/", "type": "order"}
     events = [{**head, "data": data} for data in ({"n": 1}, {})]
     message = Message(content_type="application/cloudevents-batch+json", body=dump_json(events))
-    (refusal,) = validate_outbound(message, contract_of({"order": ORDER}))
+    (refusal,) = validate_outbound(message, make_contract({"order": ORDER}))
     assert refusal.message.body == dump_json(events[1])
 
 
 @pytest.mark.parametrize(("protocol", "refused"), [("Kafka", False), ("", False), ("NATS", True)])
-def test_an_endpoint_takes_its_own_protocol(contract_of: ContractOf, protocol: str, refused: bool) -> None:
+def test_an_endpoint_takes_its_own_protocol(protocol: str, refused: bool) -> None:
     """K-54, H-8"""
-    contract = contract_of({"order": {"protocol": "KAFKA", "protocoloptions": {"topic": "t"}}})
+    contract = make_contract({"order": {"protocol": "KAFKA", "protocoloptions": {"topic": "t"}}})
     assert bool(validate_outbound(kafka.record("t", b"{}"), contract, {"protocol": protocol})) is refused

@@ -1,25 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.messages.builders import define
 
-from signalbook.messages import CompiledDefinition
 from signalbook.messages.bindings.base import find_binding
+from signalbook.messages.producing import values
 from signalbook.messages.producing.building import OutboundError, declare_properties
 from signalbook.messages.producing.sending import carry
-from signalbook.messages.producing.values import (
-    Valuation,
-    build_option_values,
-    by_path,
-    declare_undeclared,
-    merge_context,
-    native,
-    simple,
-)
 from signalbook.messages.properties import Property
 
 STAMP = "2026-01-02T03:04:05Z"
@@ -42,7 +33,7 @@ STAMP = "2026-01-02T03:04:05Z"
 )
 def test_values_have_their_types(type: str, value: Any, typed: Any, plain: Any) -> None:
     """Values are converted to their type (K-19)."""
-    assert (native(type, value), simple(type, value)) == (typed, plain)
+    assert (values.native(type, value), values.simple(type, value)) == (typed, plain)
 
 
 def test_values_of_properties() -> None:
@@ -54,7 +45,7 @@ def test_values_of_properties() -> None:
         Property(name="d", path="d"),
         Property(name="e", path="e"),
     ]
-    valuation = Valuation({"x": "1", "y": "2", "w": "3"}, lambda entry: "default" if entry.name == "e" else None)
+    valuation = values.Valuation({"x": "1", "y": "2", "w": "3"}, lambda entry: "default" if entry.name == "e" else None)
     assert valuation.of_all(properties, {"d": "given"}) == {"a": "1", "b": "1-2", "d": "given", "e": "default"}
     assert (valuation.findings, valuation.unused()) == ([], ["w"])
 
@@ -62,18 +53,17 @@ def test_values_of_properties() -> None:
 @pytest.mark.parametrize("value", ["", 5, None])
 def test_a_context_has_text(value: Any) -> None:
     """Values of the context must be text (K-18)."""
-    valuation = Valuation({"x": value}, lambda _: None)
+    valuation = values.Valuation({"x": value}, lambda _: None)
     assert [finding.path for finding in valuation.findings] == ["{x}"]
 
 
 def test_one_name_has_one_value() -> None:
     """Different values for one placeholder conflict (F-27)."""
     context = {"a": "1"}
-    assert [finding.path for finding in merge_context(context, {"a": "2", "b": "3"})] == ["{a}"]
+    assert [finding.path for finding in values.merge_context(context, {"a": "2", "b": "3"})] == ["{a}"]
     assert context == {"a": "1", "b": "3"}
 
 
-Define = Callable[..., CompiledDefinition]
 BOTH: dict[str, Any] = {
     "envelope": "CloudEvents/1.0",
     "envelopemetadata": {"subject": {}},
@@ -96,28 +86,31 @@ BOTH: dict[str, Any] = {
         ("options.subject", None),
     ],
 )
-def test_names_and_paths(define: Define, name: str, path: str | None) -> None:
+def test_names_and_paths(name: str, path: str | None) -> None:
     """A property can be given by its name or its path (K-50)."""
     definition = define(**BOTH)
-    values_by_path, findings = by_path(declare_properties(definition), {name: "v"}, definition)
+    values_by_path, findings = values.by_path(declare_properties(definition), {name: "v"}, definition)
     assert values_by_path == ({} if path is None else {path: "v"})
     assert [finding.path for finding in findings] == ([name] if path is None else [])
 
 
-def test_properties_without_envelope_or_protocol_are_unknown(define: Define) -> None:
+def test_properties_without_envelope_or_protocol_are_unknown() -> None:
     """Attributes need an envelope, and options need a protocol (K-50)."""
     for members, name in (({"protocol": "NATS"}, "subject"), ({"envelope": "CloudEvents/1.0"}, "protocoloptions.key")):
         definition = define(**members)
-        _, (finding,) = by_path(declare_properties(definition), {name: "v"}, definition)
+        _, (finding,) = values.by_path(declare_properties(definition), {name: "v"}, definition)
         assert finding.rule == "unknown"
 
 
-def test_options_for_a_binding(define: Define) -> None:
+def test_options_for_a_binding() -> None:
     """Options are found by name, including undeclared ones, with the types of the protocol (K-50, K-53)."""
     definition = define(**BOTH)
     overrides = {"protocoloptions.headers.X-Kind": "5", "protocoloptions.headers.y": "1", "envelopemetadata.z": "2"}
-    properties = [*declare_properties(definition), *declare_undeclared(declare_properties(definition), overrides)]
-    assert build_option_values(properties, overrides, "NATS") == {"headers.X-Kind": 5, "headers.y": "1"}
+    properties = [
+        *declare_properties(definition),
+        *values.declare_undeclared(declare_properties(definition), overrides),
+    ]
+    assert values.build_option_values(properties, overrides, "NATS") == {"headers.X-Kind": 5, "headers.y": "1"}
 
 
 def test_rejection_by_a_binding_names_the_definition() -> None:

@@ -21,6 +21,23 @@ from signalbook.values import JSON, JSONObject, dump_json, parse_json
 
 DRAFT_07 = "JsonSchema/draft-07"
 NEWEST = "JsonSchema/draft/2020-12"
+STRING: JSONObject = {"type": "string"}
+INTEGER: JSONObject = {"type": "integer"}
+NUMBER: JSONObject = {"type": "number"}
+NULL: JSONObject = {"type": "null"}
+
+
+def open_object(*required: str, **members: JSON) -> JSONObject:
+    schema: JSONObject = {"type": "object", "properties": members}
+    return {**schema, "required": [*required]} if required else schema
+
+
+def closed_object(*required: str, **members: JSON) -> JSONObject:
+    return {**open_object(*required, **members), "additionalProperties": False}
+
+
+KIND_A = open_object("kind", kind={"const": "a"})
+KIND_B = open_object("kind", kind={"const": "b"})
 
 
 def text(schema: JSON, format: str = DRAFT_07, resolve: Resolve | None = None) -> SchemaText:
@@ -37,452 +54,158 @@ def named(differences_: list[Difference]) -> str:
 
 # what, one schema, another, why the first does not read the second, why the second does not read the first
 PAIRS: list[tuple[str, JSON, JSON, str, str]] = [
-    ("the same", {"type": "string"}, {"type": "string"}, "", ""),
-    (
-        "annotations",
-        {"title": "x", "type": "string", "default": 1, "format": "date", "$comment": "c"},
-        {"type": "string"},
-        "",
-        "",
-    ),
-    ("everything", {}, {"type": "string"}, "", "type_narrowed"),
-    ("nothing", False, {"type": "string"}, "nothing_accepted", ""),
-    ("integer and number", {"type": "number"}, {"type": "integer"}, "", "type_narrowed"),
-    ("integer and whole multiples", {"type": "integer"}, {"type": "number", "multipleOf": 2}, "", "multiple_of_added"),
-    ("types", {"type": "string"}, {"type": ["string", "null"]}, "type_narrowed", ""),
-    ("another type", {"type": "string"}, {"type": "integer"}, "type_changed", "type_changed"),
-    ("no type", {"type": "string"}, {}, "type_narrowed", ""),
+    ("the same", STRING, STRING, "", ""),
+    ("annotations", {"title": "x", "type": "string", "default": 1, "format": "date", "$comment": "c"}, STRING, "", ""),
+    ("everything", {}, STRING, "", "type_narrowed"),
+    ("nothing", False, STRING, "nothing_accepted", ""),
+    ("integer and number", NUMBER, INTEGER, "", "type_narrowed"),
+    ("integer and whole multiples", INTEGER, {"type": "number", "multipleOf": 2}, "", "multiple_of_added"),
+    ("types", STRING, {"type": ["string", "null"]}, "type_narrowed", ""),
+    ("another type", STRING, INTEGER, "type_changed", "type_changed"),
+    ("no type", STRING, {}, "type_narrowed", ""),
     ("enum", {"enum": ["a", "b"]}, {"enum": ["a", "b", "c"]}, "enum_narrowed", ""),
     ("enum and const", {"enum": ["a", "b"]}, {"const": "a"}, "", "enum_narrowed"),
-    ("enum and type", {"type": "string"}, {"enum": ["a"]}, "", "enum_added"),
+    ("enum and type", STRING, {"enum": ["a"]}, "", "enum_added"),
     ("enum and length", {"type": "string", "maxLength": 1}, {"enum": ["a", "b"]}, "", "enum_added"),
     ("enum of 1 and 1.0", {"enum": [1]}, {"enum": [1.0]}, "", ""),
     ("true and 1", {"const": True}, {"const": 1}, "enum_narrowed", "enum_narrowed"),
     ("minimum", {"minimum": 1}, {"minimum": 2}, "", "minimum_increased"),
-    ("no minimum", {"minimum": 1}, {"type": "number"}, "minimum_added", "type_narrowed"),
+    ("no minimum", {"minimum": 1}, NUMBER, "minimum_added", "type_narrowed"),
     ("maximum", {"maximum": 2}, {"maximum": 1}, "", "maximum_decreased"),
     ("no maximum", {"maximum": 2}, {}, "maximum_added", ""),
     ("exclusive minimum", {"exclusiveMinimum": 1}, {"minimum": 1}, "minimum_increased", ""),
     ("exclusive maximum", {"exclusiveMaximum": 1}, {"maximum": 1}, "maximum_decreased", ""),
     ("integers from 1", {"type": "integer", "minimum": 1}, {"type": "integer", "exclusiveMinimum": 0}, "", ""),
-    (
-        "one integer",
-        {"type": "number", "minimum": 1, "maximum": 1},
-        {"type": "integer"},
-        "maximum_added minimum_added",
-        "",
-    ),
+    ("one integer", {"type": "number", "minimum": 1, "maximum": 1}, INTEGER, "maximum_added minimum_added", ""),
     ("integers to 9", {"type": "integer", "maximum": 9}, {"type": "integer", "exclusiveMaximum": 9.5}, "", ""),
     ("whole multiples", {"multipleOf": 2, "minimum": 0}, {"multipleOf": 2, "exclusiveMinimum": -1}, "", ""),
     ("numbers from 1", {"minimum": 1}, {"exclusiveMinimum": 0}, "minimum_increased", ""),
-    (
-        "no integer between",
-        {"type": "string"},
-        {"type": ["integer", "string"], "exclusiveMinimum": 0, "exclusiveMaximum": 1},
-        "",
-        "",
-    ),
+    ("no integer between", STRING, {"type": ["integer", "string"], "exclusiveMinimum": 0, "exclusiveMaximum": 1}, "",
+        ""),
     ("decimal multiples", {"multipleOf": 0.001}, {"multipleOf": 0.01}, "", "multiple_of_changed"),
     ("quarters", {"multipleOf": 0.25}, {"multipleOf": 0.5}, "", "multiple_of_changed"),
     ("no common fraction", {"multipleOf": 0.2}, {"multipleOf": 0.5}, "multiple_of_changed", "multiple_of_changed"),
-    (
-        "multiples of two steps",
-        {"multipleOf": 6},
-        {"allOf": [{"multipleOf": 2}, {"multipleOf": 3}]},
-        "",
-        "",
-    ),
-    (
-        "large multiples of two steps",
-        {"multipleOf": 5e307},
-        {"allOf": [{"multipleOf": 7e307}, {"multipleOf": 3e307}]},
-        "multiple_of_changed",
-        "multiple_of_changed",
-    ),
-    ("halves of integers", {"multipleOf": 0.5}, {"type": "integer"}, "", "type_narrowed"),
+    ("multiples of two steps", {"multipleOf": 6}, {"allOf": [{"multipleOf": 2}, {"multipleOf": 3}]}, "", ""),
+    ("large multiples of two steps", {"multipleOf": 5e307}, {"allOf": [{"multipleOf": 7e307}, {"multipleOf": 3e307}]},
+        "multiple_of_changed", "multiple_of_changed"),
+    ("halves of integers", {"multipleOf": 0.5}, INTEGER, "", "type_narrowed"),
     ("multiples", {"multipleOf": 2}, {"multipleOf": 4}, "", "multiple_of_changed"),
     ("no multiples", {"multipleOf": 0.5}, {}, "multiple_of_added", ""),
-    ("multiples of one", {"type": "number", "multipleOf": 1}, {"type": "integer"}, "", ""),
+    ("multiples of one", {"type": "number", "multipleOf": 1}, INTEGER, "", ""),
     ("shorter texts", {"minLength": 1}, {"minLength": 2}, "", "min_length_increased"),
     ("longer texts", {"maxLength": 2}, {"maxLength": 1}, "", "max_length_decreased"),
-    ("any length", {"maxLength": 2}, {"type": "string"}, "max_length_added", "type_narrowed"),
-    ("pattern", {"pattern": "^a"}, {"type": "string"}, "pattern_added", "type_narrowed"),
+    ("any length", {"maxLength": 2}, STRING, "max_length_added", "type_narrowed"),
+    ("pattern", {"pattern": "^a"}, STRING, "pattern_added", "type_narrowed"),
     ("another pattern", {"pattern": "^a"}, {"pattern": "^ab"}, "undecided", "pattern_changed"),
-    ("a pattern for every text", {"type": "string", "pattern": ".*"}, {"type": "string"}, "", ""),
-    ("encoding", {"contentEncoding": "base64"}, {"type": "string"}, "content_changed", "type_narrowed"),
-    ("items", {"items": {"type": "number"}}, {"items": {"type": "integer"}}, "", "type_narrowed"),
-    ("any items", {"items": {"type": "string"}}, {"type": "array"}, "type_narrowed", "type_narrowed"),
+    ("a pattern for every text", {"type": "string", "pattern": ".*"}, STRING, "", ""),
+    ("encoding", {"contentEncoding": "base64"}, STRING, "content_changed", "type_narrowed"),
+    ("items", {"items": NUMBER}, {"items": INTEGER}, "", "type_narrowed"),
+    ("any items", {"items": STRING}, {"type": "array"}, "type_narrowed", "type_narrowed"),
     ("no items", {"items": False}, {"maxItems": 0}, "", ""),
     ("fewer items", {"minItems": 1}, {"minItems": 2}, "", "min_items_increased"),
     ("more items", {"maxItems": 2}, {"maxItems": 1}, "", "max_items_decreased"),
     ("any number of items", {"maxItems": 2}, {"type": "array"}, "max_items_added", "type_narrowed"),
     ("unique items", {"uniqueItems": True}, {"type": "array"}, "unique_items_added", "type_narrowed"),
     ("unique items of one", {"uniqueItems": True}, {"maxItems": 1}, "", "max_items_added"),
-    (
-        "tuple",
-        {"items": [{"type": "string"}, {"type": "integer"}]},
-        {"items": [{"type": "string"}]},
-        "item_added_to_open_content_model",
-        "",
-    ),
-    (
-        "closed tuple",
-        {"items": [{"type": "string"}], "additionalItems": False},
-        {"items": [{"type": "string"}, {"type": "integer"}], "additionalItems": False},
-        "item_removed_from_closed_content_model",
-        "",
-    ),
-    (
-        "open and closed tuple",
-        {"items": [{"type": "string"}], "additionalItems": False},
-        {"items": [{"type": "string"}]},
-        "additional_items_removed",
-        "",
-    ),
-    ("contains", {"contains": {"type": "number"}}, {"contains": {"type": "integer"}}, "", "contains_narrowed"),
-    (
-        "contains by items",
-        {"contains": {"type": "string"}},
-        {"items": {"type": "string"}, "minItems": 1},
-        "",
-        "type_narrowed",
-    ),
-    (
-        "required",
-        {"type": "object", "required": ["a"]},
-        {"type": "object", "required": ["a", "b"]},
-        "",
-        "required_added",
-    ),
-    (
-        "required with default",
-        {"type": "object", "properties": {"a": {"type": "string", "default": "x"}}, "required": ["a"]},
-        {"type": "object", "properties": {"a": {"type": "string"}}},
-        "required_added",
-        "",
-    ),
-    (
-        "optional member of an open model",
-        {"type": "object", "properties": {"a": {"type": "string"}}},
-        {"type": "object"},
-        "property_added_to_open_content_model",
-        "",
-    ),
-    (
-        "optional member of a closed model",
-        {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False},
-        {"type": "object", "properties": {}, "additionalProperties": False},
-        "",
-        "property_removed_from_closed_content_model",
-    ),
-    (
-        "member of a model open to texts",
-        {"type": "object", "properties": {"a": {"type": "string"}}},
-        {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},
-        "",
-        "additional_properties_narrowed",
-    ),
-    (
-        "another member of a model open to texts",
-        {"type": "object", "properties": {"a": {"type": "integer"}}},
-        {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},
-        "property_added_to_partially_open_content_model",
-        "additional_properties_narrowed property_removed_from_partially_open_content_model",
-    ),
-    ("member that may be anything", {"type": "object", "properties": {"a": {}}}, {"type": "object"}, "", ""),
-    (
-        "member goes from a partially open model",
-        {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},
-        {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}},
-        "property_removed_from_partially_open_content_model",
-        "property_added_to_partially_open_content_model",
-    ),
-    (
-        "closing a model",
-        {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False},
-        {"type": "object", "properties": {"a": {"type": "string"}}},
-        "additional_properties_removed",
-        "",
-    ),
-    (
-        "narrowing other members",
-        {"type": "object", "additionalProperties": {"type": "string"}},
-        {"type": "object"},
-        "additional_properties_narrowed",
-        "",
-    ),
-    (
-        "a member's type",
-        {"type": "object", "properties": {"a": {"type": "number"}}},
-        {"type": "object", "properties": {"a": {"type": "integer"}}},
-        "",
-        "type_narrowed",
-    ),
-    (
-        "pattern members",
-        {"type": "object", "patternProperties": {"^x-": {"type": "string"}}},
-        {"type": "object", "patternProperties": {"^x-": {"type": "string", "minLength": 1}}},
-        "",
-        "min_length_increased",
-    ),
-    (
-        "a new pattern",
-        {"type": "object", "patternProperties": {"^x-": {"type": "string"}}},
-        {"type": "object"},
-        "pattern_property_added",
-        "",
-    ),
-    (
-        "pattern members for named ones",
-        {"type": "object", "patternProperties": {"^x-": {"type": "string"}}},
-        {"type": "object", "properties": {"x-a": {"type": "string"}}, "additionalProperties": False},
-        "",
-        "additional_properties_removed",
-    ),
-    (
-        "names",
-        {"type": "object", "propertyNames": {"maxLength": 3}},
-        {"type": "object", "properties": {"abc": {"type": "string"}}, "additionalProperties": False},
-        "",
-        "additional_properties_removed property_added_to_open_content_model",
-    ),
-    (
-        "names of open objects",
-        {"type": "object", "propertyNames": {"maxLength": 3}},
-        {"type": "object"},
-        "property_names_narrowed",
-        "",
-    ),
-    (
-        "names by pattern",
-        {"type": "object", "propertyNames": {"pattern": "^x"}},
-        {"type": "object", "patternProperties": {"^x": {"type": "string"}}, "additionalProperties": False},
-        "",
-        "additional_properties_removed pattern_property_added",
-    ),
-    (
-        "map with listed names",
-        {
-            "type": "object",
-            "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
-            "additionalProperties": False,
-        },
-        {"type": "object", "propertyNames": {"enum": ["a", "b"]}, "additionalProperties": {"type": "string"}},
-        "",
-        "",
-    ),
+    ("tuple", {"items": [STRING, INTEGER]}, {"items": [STRING]}, "item_added_to_open_content_model", ""),
+    ("closed tuple", {"items": [STRING], "additionalItems": False},
+        {"items": [STRING, INTEGER], "additionalItems": False}, "item_removed_from_closed_content_model", ""),
+    ("open and closed tuple", {"items": [STRING], "additionalItems": False}, {"items": [STRING]},
+        "additional_items_removed", ""),
+    ("contains", {"contains": NUMBER}, {"contains": INTEGER}, "", "contains_narrowed"),
+    ("contains by items", {"contains": STRING}, {"items": STRING, "minItems": 1}, "", "type_narrowed"),
+    ("required", {"type": "object", "required": ["a"]}, {"type": "object", "required": ["a", "b"]}, "",
+        "required_added"),
+    ("required with default", open_object("a", a={"type": "string", "default": "x"}), open_object(a=STRING),
+        "required_added", ""),
+    ("optional member of an open model", open_object(a=STRING), {"type": "object"},
+        "property_added_to_open_content_model", ""),
+    ("optional member of a closed model", closed_object(a=STRING), closed_object(), "",
+        "property_removed_from_closed_content_model"),
+    ("member of a model open to texts", open_object(a=STRING), {**open_object(), "additionalProperties": STRING}, "",
+        "additional_properties_narrowed"),
+    ("another member of a model open to texts", open_object(a=INTEGER),
+        {**open_object(), "additionalProperties": STRING}, "property_added_to_partially_open_content_model",
+        "additional_properties_narrowed property_removed_from_partially_open_content_model"),
+    ("member that may be anything", open_object(a={}), {"type": "object"}, "", ""),
+    ("member goes from a partially open model", {**open_object(), "additionalProperties": STRING},
+        {**open_object(a=INTEGER), "additionalProperties": STRING},
+        "property_removed_from_partially_open_content_model", "property_added_to_partially_open_content_model"),
+    ("closing a model", closed_object(a=STRING), open_object(a=STRING), "additional_properties_removed", ""),
+    ("narrowing other members", {"type": "object", "additionalProperties": STRING}, {"type": "object"},
+        "additional_properties_narrowed", ""),
+    ("a member's type", open_object(a=NUMBER), open_object(a=INTEGER), "", "type_narrowed"),
+    ("pattern members", {"type": "object", "patternProperties": {"^x-": STRING}},
+        {"type": "object", "patternProperties": {"^x-": {"type": "string", "minLength": 1}}}, "",
+        "min_length_increased"),
+    ("a new pattern", {"type": "object", "patternProperties": {"^x-": STRING}}, {"type": "object"},
+        "pattern_property_added", ""),
+    ("pattern members for named ones", {"type": "object", "patternProperties": {"^x-": STRING}},
+        {"type": "object", "properties": {"x-a": STRING}, "additionalProperties": False}, "",
+        "additional_properties_removed"),
+    ("names", {"type": "object", "propertyNames": {"maxLength": 3}}, closed_object(abc=STRING), "",
+        "additional_properties_removed property_added_to_open_content_model"),
+    ("names of open objects", {"type": "object", "propertyNames": {"maxLength": 3}}, {"type": "object"},
+        "property_names_narrowed", ""),
+    ("names by pattern", {"type": "object", "propertyNames": {"pattern": "^x"}},
+        {"type": "object", "patternProperties": {"^x": STRING}, "additionalProperties": False}, "",
+        "additional_properties_removed pattern_property_added"),
+    ("map with listed names", closed_object(a=STRING, b=STRING),
+        {"type": "object", "propertyNames": {"enum": ["a", "b"]}, "additionalProperties": STRING}, "", ""),
     (
         "members of listed names",
         {"type": "object", "propertyNames": {"enum": ["a"]}, "additionalProperties": {"type": ["string", "null"]}},
-        {"type": "object", "propertyNames": {"enum": ["a"]}, "additionalProperties": {"type": "string"}},
+        {"type": "object", "propertyNames": {"enum": ["a"]}, "additionalProperties": STRING},
         "",
         "property_removed_from_partially_open_content_model",
     ),
-    (
-        "listed names that match a pattern",
+    ("listed names that match a pattern",
         {"type": "object", "propertyNames": {"const": "a"}, "patternProperties": {"^a": {"type": ["string", "null"]}}},
-        {"type": "object", "propertyNames": {"const": "a"}, "patternProperties": {"^a": {"type": "string"}}},
-        "",
-        "type_narrowed",
-    ),
-    (
-        "more members",
-        {"type": "object", "maxProperties": 2},
-        {
-            "type": "object",
-            "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
-            "additionalProperties": False,
-        },
-        "",
-        "additional_properties_removed property_added_to_open_content_model",
-    ),
-    (
-        "any number of members",
-        {"type": "object", "maxProperties": 2},
-        {"type": "object", "maxProperties": 1},
-        "",
-        "max_properties_decreased",
-    ),
-    (
-        "fewer members",
-        {"type": "object", "minProperties": 1},
-        {"type": "object", "required": ["a"]},
-        "",
-        "required_added",
-    ),
+        {"type": "object", "propertyNames": {"const": "a"}, "patternProperties": {"^a": STRING}}, "", "type_narrowed"),
+    ("more members", {"type": "object", "maxProperties": 2}, closed_object(a=STRING, b=STRING), "",
+        "additional_properties_removed property_added_to_open_content_model"),
+    ("any number of members", {"type": "object", "maxProperties": 2}, {"type": "object", "maxProperties": 1}, "",
+        "max_properties_decreased"),
+    ("fewer members", {"type": "object", "minProperties": 1}, {"type": "object", "required": ["a"]}, "",
+        "required_added"),
     ("dependencies", {"dependencies": {"a": ["b"]}}, {"required": ["b"]}, "", "required_added"),
     ("schema dependencies", {"dependencies": {"a": {"required": ["b"]}}}, {"dependencies": {"a": ["b"]}}, "", ""),
-    ("allOf", {"allOf": [{"type": "string"}, {"minLength": 1}]}, {"type": "string", "minLength": 1}, "", ""),
-    (
-        "allOf and more",
-        {"allOf": [{"type": "string"}, {"minLength": 1}]},
-        {"type": "string"},
-        "min_length_increased",
-        "",
-    ),
-    ("anyOf and types", {"anyOf": [{"type": "string"}, {"type": "null"}]}, {"type": ["string", "null"]}, "", ""),
-    (
-        "one more alternative",
-        {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]},
-        {"anyOf": [{"type": "integer"}, {"type": "string"}]},
-        "",
-        "alternative_removed",
-    ),
-    (
-        "an alternative changed",
-        {"anyOf": [{"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}, {"type": "null"}]},
-        {"anyOf": [{"type": "object", "properties": {"a": {"type": "string"}}}, {"type": "null"}]},
-        "required_added",
-        "",
-    ),
-    (
-        "oneOf and anyOf",
-        {"oneOf": [{"type": "string"}, {"type": "null"}]},
-        {"anyOf": [{"type": "string"}, {"type": "null"}]},
-        "",
-        "",
-    ),
-    (
-        "overlapping oneOf",
-        {"oneOf": [{"type": "number"}, {"type": "integer"}]},
-        {"type": "integer"},
-        "undecided",
-        "type_narrowed",
-    ),
-    (
-        "oneOf in another order",
-        {"oneOf": [{"type": "string"}, {"minimum": 1}]},
-        {"oneOf": [{"minimum": 1}, {"type": "string"}]},
-        "",
-        "",
-    ),
-    (
-        "tagged union",
-        {
-            "oneOf": [
-                {
-                    "type": "object",
-                    "properties": {"kind": {"const": "a"}, "x": {"type": "number"}},
-                    "required": ["kind"],
-                },
-                {"type": "object", "properties": {"kind": {"const": "b"}}, "required": ["kind"]},
-            ]
-        },
-        {
-            "oneOf": [
-                {"type": "object", "properties": {"kind": {"const": "b"}}, "required": ["kind"]},
-                {
-                    "type": "object",
-                    "properties": {"kind": {"const": "a"}, "x": {"type": "integer"}},
-                    "required": ["kind"],
-                },
-            ]
-        },
-        "",
-        "type_narrowed",
-    ),
-    (
-        "one more tag",
-        {
-            "oneOf": [
-                {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
-                {"type": "object", "properties": {"kind": {"const": "b"}}, "required": ["kind"]},
-            ]
-        },
-        {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
-        "",
-        "enum_narrowed",
-    ),
-    (
-        "union by listed tag",
-        {
-            "anyOf": [
-                {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
-                {"type": "object", "properties": {"kind": {"const": "b"}}, "required": ["kind"]},
-            ]
-        },
-        {"type": "object", "properties": {"kind": {"enum": ["a", "b"]}}, "required": ["kind"]},
-        "",
-        "",
-    ),
-    ("not", {"not": {"type": "string"}}, {"type": "integer"}, "", "type_narrowed"),
-    ("not less", {"not": {"type": "string"}}, {"not": {"type": ["string", "null"]}}, "", "not_narrowed"),
-    ("not at all", {"not": {"type": "string"}}, {}, "not_narrowed", ""),
-    (
-        "if",
-        {
-            "if": {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
-            "then": {"required": ["x"]},
-        },
-        {
-            "if": {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
-            "then": {"required": ["x", "y"]},
-        },
-        "",
-        "required_added",
-    ),
-    (
-        "if that is met",
-        {
-            "if": {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
-            "then": {"required": ["x"]},
-        },
-        {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
-        "required_added",
-        "enum_added type_changed",
-    ),
-    (
-        "if that is not met",
-        {
-            "if": {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
-            "then": {"required": ["x"]},
-            "else": {},
-        },
-        {"type": "object", "properties": {"kind": {"const": "b"}}, "required": ["kind"]},
-        "",
-        "property_added_to_open_content_model type_changed",
-    ),
-    (
-        "condition as union",
-        {
-            "if": {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind"]},
-            "then": {"required": ["x"]},
-        },
-        {
-            "oneOf": [
-                {"type": "object", "properties": {"kind": {"const": "a"}}, "required": ["kind", "x"]},
-                {"type": "object", "properties": {"kind": {"const": "b"}}, "required": ["kind"]},
-            ]
-        },
-        "",
-        "alternative_removed enum_added",
-    ),
-    ("reference", {"$ref": "#/definitions/s", "definitions": {"s": {"type": "string"}}}, {"type": "string"}, "", ""),
+    ("allOf", {"allOf": [STRING, {"minLength": 1}]}, {"type": "string", "minLength": 1}, "", ""),
+    ("allOf and more", {"allOf": [STRING, {"minLength": 1}]}, STRING, "min_length_increased", ""),
+    ("anyOf and types", {"anyOf": [STRING, NULL]}, {"type": ["string", "null"]}, "", ""),
+    ("one more alternative", {"anyOf": [STRING, INTEGER, NULL]}, {"anyOf": [INTEGER, STRING]}, "",
+        "alternative_removed"),
+    ("an alternative changed", {"anyOf": [open_object("a", a=STRING), NULL]}, {"anyOf": [open_object(a=STRING), NULL]},
+        "required_added", ""),
+    ("oneOf and anyOf", {"oneOf": [STRING, NULL]}, {"anyOf": [STRING, NULL]}, "", ""),
+    ("overlapping oneOf", {"oneOf": [NUMBER, INTEGER]}, INTEGER, "undecided", "type_narrowed"),
+    ("oneOf in another order", {"oneOf": [STRING, {"minimum": 1}]}, {"oneOf": [{"minimum": 1}, STRING]}, "", ""),
+    ("tagged union", {"oneOf": [open_object("kind", kind={"const": "a"}, x=NUMBER), KIND_B]},
+        {"oneOf": [KIND_B, open_object("kind", kind={"const": "a"}, x=INTEGER)]}, "", "type_narrowed"),
+    ("one more tag", {"oneOf": [KIND_A, KIND_B]}, KIND_A, "", "enum_narrowed"),
+    ("union by listed tag", {"anyOf": [KIND_A, KIND_B]}, open_object("kind", kind={"enum": ["a", "b"]}), "", ""),
+    ("not", {"not": STRING}, INTEGER, "", "type_narrowed"),
+    ("not less", {"not": STRING}, {"not": {"type": ["string", "null"]}}, "", "not_narrowed"),
+    ("not at all", {"not": STRING}, {}, "not_narrowed", ""),
+    ("if", {"if": KIND_A, "then": {"required": ["x"]}}, {"if": KIND_A, "then": {"required": ["x", "y"]}}, "",
+        "required_added"),
+    ("if that is met", {"if": KIND_A, "then": {"required": ["x"]}}, KIND_A, "required_added",
+        "enum_added type_changed"),
+    ("if that is not met", {"if": KIND_A, "then": {"required": ["x"]}, "else": {}}, KIND_B, "",
+        "property_added_to_open_content_model type_changed"),
+    ("condition as union", {"if": KIND_A, "then": {"required": ["x"]}},
+        {"oneOf": [open_object("kind", "x", kind={"const": "a"}), KIND_B]}, "", "alternative_removed enum_added"),
+    ("reference", {"$ref": "#/definitions/s", "definitions": {"s": STRING}}, STRING, "", ""),
     (
         "recursion",
-        {
-            "$ref": "#/definitions/n",
-            "definitions": {
-                "n": {"type": "object", "properties": {"v": {"type": "number"}, "next": {"$ref": "#/definitions/n"}}}
-            },
-        },
-        {
-            "$ref": "#/definitions/m",
-            "definitions": {
-                "m": {"type": "object", "properties": {"v": {"type": "integer"}, "next": {"$ref": "#/definitions/m"}}}
-            },
-        },
+        {"$ref": "#/definitions/n", "definitions": {"n": open_object(v=NUMBER, next={"$ref": "#/definitions/n"})}},
+        {"$ref": "#/definitions/m", "definitions": {"m": open_object(v=INTEGER, next={"$ref": "#/definitions/m"})}},
         "",
         "type_narrowed",
     ),
-    (
-        "a collection",
-        {"definitions": {"a": {"type": "number"}}},
-        {"definitions": {"a": {"type": "integer"}, "b": {"type": "string"}}},
-        "definition_removed",
-        "type_narrowed",
-    ),
-]
+    ("a collection", {"definitions": {"a": NUMBER}}, {"definitions": {"a": INTEGER, "b": STRING}}, "definition_removed",
+        "type_narrowed"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("first", "other", "forth", "back"), [row[1:] for row in PAIRS], ids=[row[0] for row in PAIRS])
@@ -502,11 +225,11 @@ NEWER: list[tuple[str, JSON, JSON, str]] = [
     ("dependency", {"dependentRequired": {"a": ["b"]}}, {}, "dependency_added"),
     ("some contained", {"contains": {}, "minContains": 1}, {"contains": {}, "minContains": 2}, ""),
     ("more contained", {"contains": {}, "minContains": 2}, {"contains": {}}, "contains_narrowed"),
-    ("too many contained", {"contains": {"type": "string"}, "maxContains": 1}, {"type": "array"}, "contains_narrowed undecided"),  # noqa: E501
-    ("anchor", {"$ref": "#s", "$defs": {"x": {"$anchor": "s", "type": "string"}}}, {"type": "string"}, ""),
-    ("own base", {"$ref": "inner#/$defs/s", "$defs": {"x": {"$id": "inner", "$defs": {"s": {"type": "string"}}}}}, {"type": "integer"}, "type_changed"),  # noqa: E501
-    ("keywords beside a reference", {"$ref": "#/$defs/s", "minLength": 2, "$defs": {"s": {"type": "string"}}}, {"type": "string"}, "min_length_increased"),  # noqa: E501
-    ("tuples", {"prefixItems": [{"type": "number"}], "items": False}, {"prefixItems": [{"type": "integer"}], "maxItems": 1}, ""),  # noqa: E501
+    ("too many contained", {"contains": STRING, "maxContains": 1}, {"type": "array"}, "contains_narrowed undecided"),
+    ("anchor", {"$ref": "#s", "$defs": {"x": {"$anchor": "s", "type": "string"}}}, STRING, ""),
+    ("own base", {"$ref": "inner#/$defs/s", "$defs": {"x": {"$id": "inner", "$defs": {"s": STRING}}}}, INTEGER, "type_changed"),  # noqa: E501
+    ("keywords beside a reference", {"$ref": "#/$defs/s", "minLength": 2, "$defs": {"s": STRING}}, STRING, "min_length_increased"),  # noqa: E501
+    ("tuples", {"prefixItems": [NUMBER], "items": False}, {"prefixItems": [INTEGER], "maxItems": 1}, ""),
 ]  # fmt: skip
 
 
@@ -542,8 +265,8 @@ def test_a_dynamic_reference_leads_to_the_outermost_anchor() -> None:
 
 
 def test_a_recursive_reference_leads_to_the_outermost_anchor() -> None:
-    tree: Any = {"$recursiveAnchor": True, "properties": {"next": {"$recursiveRef": "#"}, "v": {"type": "integer"}}}
-    wider = {**tree, "properties": {**tree["properties"], "v": {"type": "number"}}}
+    tree: Any = {"$recursiveAnchor": True, "properties": {"next": {"$recursiveRef": "#"}, "v": INTEGER}}
+    wider = {**tree, "properties": {**tree["properties"], "v": NUMBER}}
     assert differences(wider, tree, "JsonSchema/draft/2019-09") == []
     assert named(differences(tree, wider, "JsonSchema/draft/2019-09")) == "type_narrowed"
 
@@ -565,17 +288,17 @@ def test_references_to_other_documents_are_followed() -> None:
 @pytest.mark.parametrize(
     ("reader", "writer", "formats", "rule"),
     [
-        ({"type": "number"}, {"type": "integer"}, (DRAFT_07, NEWEST), ""),
-        ({"type": "integer"}, {"type": "integer"}, ("JsonSchema/draft-04", DRAFT_07), "type_narrowed"),  # 1.0
-        ({"type": "integer"}, {"type": "integer"}, (DRAFT_07, "JsonSchema/draft-04"), ""),
+        (NUMBER, INTEGER, (DRAFT_07, NEWEST), ""),
+        (INTEGER, INTEGER, ("JsonSchema/draft-04", DRAFT_07), "type_narrowed"),  # 1.0
+        (INTEGER, INTEGER, (DRAFT_07, "JsonSchema/draft-04"), ""),
         ({"minimum": 1, "exclusiveMinimum": True}, {"exclusiveMinimum": 1}, ("JsonSchema/draft-04", DRAFT_07), ""),
         ({"exclusiveMaximum": 1}, {"maximum": 1, "exclusiveMaximum": True}, (DRAFT_07, "JsonSchema/draft-04"), ""),
         ({"const": 1}, {"const": 2}, ("JsonSchema/draft-04", DRAFT_07), ""),  # no keyword of draft-04
         ({"items": [{}], "additionalItems": False}, {"prefixItems": [{}], "items": False}, (DRAFT_07, NEWEST), ""),
-        ({"prefixItems": [{"type": "null"}]}, {"items": [{"type": "null"}]}, (NEWEST, DRAFT_07), ""),
+        ({"prefixItems": [NULL]}, {"items": [NULL]}, (NEWEST, DRAFT_07), ""),
         (
             {"uniqueItems": True},  # of 1 and 1.0
-            {"type": "array", "items": [{"type": "integer"}, {"not": {"type": "integer"}}], "additionalItems": False},
+            {"type": "array", "items": [INTEGER, {"not": INTEGER}], "additionalItems": False},
             (DRAFT_07, "JsonSchema/draft-04"),
             "unique_items_added",
         ),
@@ -596,8 +319,8 @@ def test_difference_contains_path_and_values() -> None:
 
 def test_the_alternative_that_was_meant_is_explained() -> None:
     """The explanation is more specific than that no alternative matches."""
-    union = {"oneOf": [{"$ref": "#/definitions/a"}, {"type": "null"}]}
-    old: Any = {**union, "definitions": {"a": {"type": "object", "properties": {"x": {"type": "string"}}}}}
+    union = {"oneOf": [{"$ref": "#/definitions/a"}, NULL]}
+    old: Any = {**union, "definitions": {"a": open_object(x=STRING)}}
     new = {**union, "definitions": {"a": {**old["definitions"]["a"], "required": ["x"]}}}
     assert [(difference.path, difference.rule) for difference in differences(new, old)] == [
         ("/definitions/a/required", "required_added")
@@ -632,17 +355,17 @@ def nested(depth: int, leaf: JSON) -> JSON:
 
 
 def union(names: range, **more: JSON) -> JSON:
-    return {"anyOf": [{"properties": {f"p{n}": {"type": "string"}}, "required": [f"p{n - 1}"], **more} for n in names]}
+    return {"anyOf": [{"properties": {f"p{n}": STRING}, "required": [f"p{n - 1}"], **more} for n in names]}
 
 
 HOSTILE: list[tuple[str, JSON, JSON]] = [
     ("unions of unions", {"allOf": [union(range(9)) for _ in range(9)]}, {"allOf": [union(range(9), minProperties=1) for _ in range(9)]}),  # noqa: E501
     ("exclusive unions", {"oneOf": union(range(60))["anyOf"]}, {"oneOf": union(range(60), minProperties=1)["anyOf"]}),
-    ("depth", nested(50, {"type": "string"}), nested(50, {"type": ["string", "null"]})),
+    ("depth", nested(50, STRING), nested(50, {"type": ["string", "null"]})),
     ("large enums", {"enum": list(range(20_000))}, {"enum": list(range(1, 20_002))}),
-    ("many members", {"properties": {f"p{n}": {"type": "string"} for n in range(3000)}}, {"type": "object"}),
+    ("many members", {"properties": {f"p{n}": STRING for n in range(3000)}}, {"type": "object"}),
     ("large unions", union(range(2000)), union(range(2000), minProperties=3)),
-    ("patterns", {"patternProperties": {f"^a{n}.*b": {"type": "string"} for n in range(500)}}, {"properties": {f"a{n}b": {} for n in range(500)}}),  # noqa: E501
+    ("patterns", {"patternProperties": {f"^a{n}.*b": STRING for n in range(500)}}, {"properties": {f"a{n}b": {} for n in range(500)}}),  # noqa: E501
     ("conditions", {"allOf": [{"if": {"required": [f"p{n}"]}, "then": {"required": ["x"]}} for n in range(40)]}, {"type": "object"}),  # noqa: E501
 ]  # fmt: skip
 
@@ -707,11 +430,11 @@ def test_a_change_deep_inside_is_found_from_the_top(webhooks: Path) -> None:
     ]
 
 
-CARD = {"properties": {"card": {"type": "string"}}, "required": ["card"]}
-IBAN = {"properties": {"iban": {"type": "string"}}, "required": ["iban"]}
-PAYPAL = {"properties": {"paypal": {"type": "string"}}, "required": ["paypal"]}
+CARD = {"properties": {"card": STRING}, "required": ["card"]}
+IBAN = {"properties": {"iban": STRING}, "required": ["iban"]}
+PAYPAL = {"properties": {"paypal": STRING}, "required": ["paypal"]}
 IS_A = {"properties": {"kind": {"const": "a"}}, "required": ["kind"]}
-X = {"properties": {"x": {"type": "string"}}}
+X = {"properties": {"x": STRING}}
 
 
 @pytest.mark.parametrize(
@@ -730,18 +453,15 @@ X = {"properties": {"x": {"type": "string"}}}
 )
 def test_members_of_conditional_parts(conditional: JSONObject, more: JSONObject, rule: str) -> None:
     """An optional member is added to objects that are closed by ``unevaluatedProperties``, and perhaps more changed."""
-    string: JSONObject = {"type": "string"}
     closed: JSONObject = {"type": "object", "unevaluatedProperties": False, **conditional}
-    writer = {**closed, "properties": {"id": string, "kind": string}}
-    reader = {**closed, "properties": {"id": string, "kind": string, "note": string}, **more}
+    writer = {**closed, "properties": {"id": STRING, "kind": STRING}}
+    reader = {**closed, "properties": {"id": STRING, "kind": STRING, "note": STRING}, **more}
     assert named(differences(reader, writer, "JsonSchema/draft/2020-12")) == rule
 
 
 def tagged_union(count: int) -> JSONObject:
     names = [f"e{number}" for number in range(count)]
-    events: JSONObject = {
-        name: {"type": "object", "properties": {"type": {"const": name}}, "required": ["type"]} for name in names
-    }
+    events: JSONObject = {name: open_object("type", type={"const": name}) for name in names}
     return {"oneOf": [{"$ref": f"#/definitions/{name}"} for name in names], "definitions": events}
 
 
@@ -764,7 +484,7 @@ def branches(count: int, **members: JSON) -> JSONObject:
     """Events told apart by branches; ``members`` are those of the first one's data."""
 
     def branch(number: int) -> JSONObject:
-        data = closed_object(x={"type": "string"}, **(members if number == 0 else {}))
+        data = closed_object(x=STRING, **(members if number == 0 else {}))
         condition = {"properties": {"type": {"const": f"e{number}"}}, "required": ["type"]}
         return {"if": condition, "then": {"properties": {"data": data}}}
 
@@ -772,13 +492,9 @@ def branches(count: int, **members: JSON) -> JSONObject:
     return {**closed_object(type=names, data={"type": "object"}), "allOf": [branch(number) for number in range(count)]}
 
 
-def closed_object(**members: JSON) -> JSONObject:
-    return {"type": "object", "properties": members, "additionalProperties": False}
-
-
 def test_branch_of_a_hundred_can_gain_a_member() -> None:
     """The branches of the writer and of the reader have the same conditions."""
-    old, new = branches(100), branches(100, y={"type": "string"})
+    old, new = branches(100), branches(100, y=STRING)
     assert differences(new, old) == []
     (difference,) = differences(old, new)
     assert difference.rule == "property_removed_from_closed_content_model"
@@ -788,157 +504,70 @@ def test_branch_of_a_hundred_can_gain_a_member() -> None:
 # what the writer has, what the reader has, why: no reason is given for values that there are not
 UNTRUE: list[tuple[str, JSONObject, JSONObject, str]] = [
     ("closed", {"additionalProperties": False}, {"maxProperties": 2}, ""),
-    ("full", {"maxProperties": 0}, {"properties": {"a": {"type": "string"}}}, ""),
+    ("full", {"maxProperties": 0}, {"properties": {"a": STRING}}, ""),
     ("full of others", {"required": ["a"], "maxProperties": 1}, {"required": ["a"], "properties": {"b": False}}, ""),
     ("other names", {"propertyNames": {"enum": ["a"]}}, {"dependentRequired": {"b": ["c"]}}, ""),
-    (
-        "no such member",
-        {"dependentSchemas": {"a": {"type": "string"}}},
-        {"dependentSchemas": {"a": False}, "properties": {"a": {"type": "string"}}},
-        "",
-    ),
-    (
-        "a name of two patterns",
-        {"patternProperties": {"^a": {"type": "string"}}, "additionalProperties": {"type": "string"}},
-        {"patternProperties": {"^b": {"type": "number"}}},
-        "type_changed undecided",
-    ),
+    ("no such member", {"dependentSchemas": {"a": STRING}},
+        {"dependentSchemas": {"a": False}, "properties": {"a": STRING}}, ""),
+    ("a name of two patterns", {"patternProperties": {"^a": STRING}, "additionalProperties": STRING},
+        {"patternProperties": {"^b": NUMBER}}, "type_changed undecided"),
     ("no item", {"type": "array", "items": {"enum": []}}, {"maxItems": 0}, ""),
-    (
-        "no item behind another",
-        {"type": "array", "prefixItems": [{"type": "integer", "minimum": 1, "maximum": 0}]},
-        {"prefixItems": [{}, {"type": "string"}], "items": False},
-        "",
-    ),
-    (
-        "contained and an item",
-        {"type": "array", "contains": {"type": "string"}, "items": {"type": "number"}},
-        {"maxItems": 0},
-        "",
-    ),
+    ("no item behind another", {"type": "array", "prefixItems": [{"type": "integer", "minimum": 1, "maximum": 0}]},
+        {"prefixItems": [{}, STRING], "items": False}, ""),
+    ("contained and an item", {"type": "array", "contains": STRING, "items": NUMBER}, {"maxItems": 0}, ""),
     ("a bound between multiples", {"type": "number", "multipleOf": 2, "maximum": 1.5}, {"maximum": 0}, ""),
-    (
-        "a listed value that is refused",
-        {"type": "array", "prefixItems": [{"type": "object", "enum": [{}], "required": ["a"]}]},
-        {"maxItems": 0},
-        "",
-    ),
-    (
-        "a listed value",
-        {"type": "array", "enum": [[{"a": 1}]], "items": {"type": "object"}},
-        {"items": {"dependentRequired": {"a": ["b"]}}},
-        "enum_narrowed",
-    ),
-    (
-        "an empty type",
-        {"type": ["object", "null"], "required": ["a"], "properties": {"a": False}},
-        {"type": "null"},
-        "",
-    ),
-    (
-        "no object",
-        {"type": ["object", "null"], "required": ["a"], "properties": {"a": False}},
-        {"maxProperties": 0},
-        "",
-    ),
-    (
-        "closed with a member that cannot be",
-        {"properties": {"a": {"type": "string"}, "b": {"enum": []}}, "additionalProperties": False},
-        {"maxProperties": 1},
-        "",
-    ),
-    (
-        "closed with too few members",
-        {"properties": {"a": {"type": "string"}, "b": {"enum": []}}, "additionalProperties": False, "minProperties": 2},
-        {"properties": {"a": {"type": "number"}}},
-        "",
-    ),
+    ("a listed value that is refused",
+        {"type": "array", "prefixItems": [{"type": "object", "enum": [{}], "required": ["a"]}]}, {"maxItems": 0}, ""),
+    ("a listed value", {"type": "array", "enum": [[{"a": 1}]], "items": {"type": "object"}},
+        {"items": {"dependentRequired": {"a": ["b"]}}}, "enum_narrowed"),
+    ("an empty type", {"type": ["object", "null"], "required": ["a"], "properties": {"a": False}}, NULL, ""),
+    ("no object", {"type": ["object", "null"], "required": ["a"], "properties": {"a": False}}, {"maxProperties": 0},
+        ""),
+    ("closed with a member that cannot be",
+        {"properties": {"a": STRING, "b": {"enum": []}}, "additionalProperties": False}, {"maxProperties": 1}, ""),
+    ("closed with too few members",
+        {"properties": {"a": STRING, "b": {"enum": []}}, "additionalProperties": False, "minProperties": 2},
+        {"properties": {"a": NUMBER}}, ""),
     ("listed names", {"propertyNames": {"enum": ["a", "b"]}}, {"maxProperties": 2}, ""),
-    (
-        "as many members as there may be",
-        {"properties": {"a": {}, "b": {}}, "additionalProperties": False, "minProperties": 2},
-        {"required": ["a", "b"]},
-        "",
-    ),
-    (
-        "an undecided member",
-        {},
-        {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}]}}},
-        "undecided",
-    ),
-    (
-        "a pattern of one name",
+    ("as many members as there may be",
+        {"properties": {"a": {}, "b": {}}, "additionalProperties": False, "minProperties": 2}, {"required": ["a", "b"]},
+        ""),
+    ("an undecided member", {},
+        {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}]}}}, "undecided"),
+    ("a pattern of one name",
         {"properties": {"c": {"maxProperties": 0}}, "patternProperties": {"^c$": {"type": "object"}}},
-        {"patternProperties": {"^c$": {"maxProperties": 1}}},
-        "undecided",
-    ),
-    (
-        "names by another pattern",
-        {"propertyNames": {"pattern": "^ab"}},
-        {"propertyNames": {"pattern": "^a"}},
-        "undecided",
-    ),
-    ("a pattern for all texts", {"type": "string"}, {"pattern": "a*"}, "undecided"),
+        {"patternProperties": {"^c$": {"maxProperties": 1}}}, "undecided"),
+    ("names by another pattern", {"propertyNames": {"pattern": "^ab"}}, {"propertyNames": {"pattern": "^a"}},
+        "undecided"),
+    ("a pattern for all texts", STRING, {"pattern": "a*"}, "undecided"),
     ("no text of a pattern", {"type": "string", "pattern": "^c$", "maxLength": 0}, {"pattern": "^a"}, ""),
-    (
-        "no text of two patterns",
-        {"type": "string", "allOf": [{"pattern": "^b"}, {"pattern": "^c"}]},
-        {"pattern": "^a"},
-        "undecided",
-    ),
+    ("no text of two patterns", {"type": "string", "allOf": [{"pattern": "^b"}, {"pattern": "^c"}]}, {"pattern": "^a"},
+        "undecided"),
     ("lengths of a class", {"type": "string", "pattern": "^[A-Z]{2,3}$"}, {"minLength": 2, "maxLength": 3}, ""),
-    (
-        "items that differ anyway",
-        {"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}], "items": False},
-        {"uniqueItems": True},
-        "",
-    ),
-    (
-        "a single item",
-        {"type": "array", "prefixItems": [{}, {"type": "integer", "minimum": 1, "maximum": 0}]},
-        {"uniqueItems": True},
-        "",
-    ),
-    (
-        "items of a type that contain what is needed",
+    ("items that differ anyway", {"type": "array", "prefixItems": [STRING, NUMBER], "items": False},
+        {"uniqueItems": True}, ""),
+    ("a single item", {"type": "array", "prefixItems": [{}, {"type": "integer", "minimum": 1, "maximum": 0}]},
+        {"uniqueItems": True}, ""),
+    ("items of a type that contain what is needed",
         {"type": "array", "contains": {"type": "object", "required": ["a"]}},
-        {"contains": {"anyOf": [{"required": ["a"], "maxProperties": 1}, {"minProperties": 2}]}},
-        "undecided",
-    ),
-    (
-        "items that are contained",
+        {"contains": {"anyOf": [{"required": ["a"], "maxProperties": 1}, {"minProperties": 2}]}}, "undecided"),
+    ("items that are contained",
         {"type": "array", "contains": {"type": "object", "required": ["a"]}, "unevaluatedItems": False},
-        {"contains": {"type": "object"}, "unevaluatedItems": False},
-        "undecided",
-    ),
-    (
-        "neither of two alternatives",
-        {"anyOf": [{"minProperties": 0}, {"type": ["object", "null"]}]},
+        {"contains": {"type": "object"}, "unevaluatedItems": False}, "undecided"),
+    ("neither of two alternatives", {"anyOf": [{"minProperties": 0}, {"type": ["object", "null"]}]},
         {"anyOf": [{"minProperties": 1}, {"type": ["object", "null"], "properties": {"a": {"enum": [1]}, "b": False}}]},
-        "undecided",
-    ),
+        "undecided"),
     ("lengths of a pattern", {"type": "string", "pattern": "^ab+$"}, {"minLength": 2}, ""),
     ("lengths of alternatives", {"type": "string", "pattern": "^(ab|c)$"}, {"minLength": 2}, "undecided"),
-    (
-        "alternatives together",
-        {"type": "string"},
-        {"anyOf": [{"type": "string", "minLength": 1}, {"type": "string", "maxLength": 0}]},
-        "undecided",
-    ),
-    (
-        "no member of a pattern that two schemas have",
-        {"patternProperties": {"b": {"allOf": [{"type": "null"}, {"type": "number"}]}}, "unevaluatedProperties": False},
-        {"patternProperties": {"^c$": {}}, "unevaluatedProperties": False},
-        "",
-    ),
+    ("alternatives together", STRING,
+        {"anyOf": [{"type": "string", "minLength": 1}, {"type": "string", "maxLength": 0}]}, "undecided"),
+    ("no member of a pattern that two schemas have",
+        {"patternProperties": {"b": {"allOf": [NULL, NUMBER]}}, "unevaluatedProperties": False},
+        {"patternProperties": {"^c$": {}}, "unevaluatedProperties": False}, ""),
     ("endless items", {"type": "array", "contains": {"$ref": "#"}}, {"maxItems": 0}, ""),
     ("endless members", {"required": ["a"], "properties": {"a": {"$ref": "#"}}}, {"minProperties": 2}, ""),
-    (
-        "members that end",
-        {"required": ["a"], "properties": {"a": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}},
-        {"minProperties": 2},
-        "min_properties_increased",
-    ),
+    ("members that end", {"required": ["a"], "properties": {"a": {"anyOf": [{"$ref": "#"}, NULL]}}},
+        {"minProperties": 2}, "min_properties_increased"),
     (
         "too few values for items that differ",
         {
@@ -950,15 +579,11 @@ UNTRUE: list[tuple[str, JSONObject, JSONObject, str]] = [
         {"maxItems": 1},
         "",
     ),
-    (
-        "a member that what depends on it describes",
-        {"dependentSchemas": {"a": {"properties": {"a": {"const": [""]}}}}},
-        {"properties": {"a": {"multipleOf": 2}}},
-        "",
-    ),
+    ("a member that what depends on it describes", {"dependentSchemas": {"a": {"properties": {"a": {"const": [""]}}}}},
+        {"properties": {"a": {"multipleOf": 2}}}, ""),
     ("a dependency that does not hold", {"not": {"dependentRequired": {"a": ["b"]}}}, {"minProperties": 1}, ""),
     ("itself", {"allOf": [{"$ref": "#"}]}, {"allOf": [{"$ref": "#"}], "maxItems": 2}, "undecided"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("writer", "reader", "rule"), [row[1:] for row in UNTRUE], ids=[row[0] for row in UNTRUE])

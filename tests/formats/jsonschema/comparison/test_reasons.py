@@ -37,9 +37,7 @@ def at(value: Any, pointer: str) -> JSON:
 
 
 def describes(difference: Difference, rejection: Rejection) -> bool:
-    """Return True if a difference is about the schema location that rejects a part of the value, and about that
-    part.
-    """
+    """Return True if a difference is about a schema location that rejects a part of the value, and about that part."""
     # The validator does not say which part of an ``unevaluated...`` schema rejects a value.
     path, cut, _ = unquote(difference.path.lstrip("#")).partition("/unevaluated")
     parts = [part for place, part in rejection[1] if cut or place == path or place.startswith(f"{path}/")]
@@ -68,6 +66,7 @@ def judge(dice: Random, tally: Tally) -> None:
     except SchemaError:
         tally.counts["no schema"] += 1
         return
+    assert compare(reader.document, reader.document) == []
     differences = compare(reader.document, writer.document)
     guide = Guide(
         dice, old, new, [difference for difference in differences if difference.rule not in ("undecided", *SKIPPED)]
