@@ -219,7 +219,6 @@ def test_an_import_takes_as_few(counting: tuple[Engine, Counter[str]]) -> None:
 
 
 def test_references_are_loaded_together(store: Store) -> None:
-    """Schemas, base messages, message groups and documents to compare are loaded together, however many there are."""
     counted = Counting(store)
     engine = Engine(counted, settings=Settings())
 
@@ -309,7 +308,6 @@ def test_stored_values_do_not_change_the_registry(engine: Engine) -> None:
 
 
 def test_listeners_are_notified_of_commits(engine: Engine) -> None:
-    """Sessions and batches notify once when they are committed, and not if they are undone."""
     heard: list[int] = []
     engine.listen(lambda: heard.append(engine.position()))
     before = engine.position()

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 from tests.engine.search.test_results import reading
 from tests.engine.write.test_searchindex import content
 
@@ -27,48 +28,43 @@ def json_schema(document: Any) -> dict[str, Any]:
     return {"format": "JsonSchema/draft-07", "schema": document}
 
 
-REGISTRY: dict[str, Any] = {
-    "schemagroups": {
-        "g": {
-            "schemas": {
-                "address": {"versions": {"1": json_schema({}), "2": json_schema({})}},
-                "order": json_schema({"properties": {"to": {"$ref": ADDRESS}}}),
-                "pinned": json_schema({"properties": {"to": {"$ref": f"http://r.example{ADDRESS}/versions/1"}}}),
-                "copy": {"meta": {"xref": ADDRESS}},
-                "common.proto": {"format": "Protobuf/3", "schema": 'syntax = "proto3"; message C { string a = 1; }'},
-                "uses": {
-                    "format": "Protobuf/3",
-                    "schema": 'syntax = "proto3"; import "common.proto"; message U { C c = 1; }',
-                },
-            }
-        }
-    },
-    "messagegroups": {
-        "m": {
-            "messages": {
-                "base": {
-                    "dataschemaformat": "JsonSchema/draft-07",
-                    "dataschemaxid": ORDER,
-                    "dataschemauri": f"#{ORDER}",
-                },
-                "made": {"basemessage": BASE},
-                "again": {"basemessage": f"{MADE}"},
-                "late": {"relatedto": "made"},
-            }
-        }
-    },
-    "endpoints": {
-        "e": {"usage": ["producer"], "messagegroups": ["#/messagegroups/m"]},
-        "own": {"usage": ["producer"], "messages": {"x": {"basemessage": MADE}}},
-    },
-}
+REGISTRY: dict[str, Any] = yaml.safe_load("""
+schemagroups:
+  g:
+    schemas:
+      address: {versions: {"1": &empty {format: JsonSchema/draft-07, schema: {}}, "2": *empty}}
+      order: {format: JsonSchema/draft-07, schema: {properties: {to: {$ref: /schemagroups/g/schemas/address}}}}
+      pinned:
+        format: JsonSchema/draft-07
+        schema: {properties: {to: {$ref: "http://r.example/schemagroups/g/schemas/address/versions/1"}}}
+      copy: {meta: {xref: /schemagroups/g/schemas/address}}
+      common.proto: {format: Protobuf/3, schema: 'syntax = "proto3"; message C { string a = 1; }'}
+      uses: {format: Protobuf/3, schema: 'syntax = "proto3"; import "common.proto"; message U { C c = 1; }'}
+messagegroups:
+  m:
+    messages:
+      base:
+        dataschemaformat: JsonSchema/draft-07
+        dataschemaxid: /schemagroups/g/schemas/order
+        dataschemauri: "#/schemagroups/g/schemas/order"
+      made: {basemessage: /messagegroups/m/messages/base}
+      again: {basemessage: /messagegroups/m/messages/made}
+      late: {relatedto: made}
+endpoints:
+  e: {usage: [producer], messagegroups: ["#/messagegroups/m"]}
+  own: {usage: [producer], messages: {x: {basemessage: /messagegroups/m/messages/made}}}
+""")
+
+
+def put(engine: Engine, body: dict[str, Any]) -> None:
+    with engine.writing() as session:
+        session.execute(Command(method=Method.PATCH, target=ROOT, body=body))
 
 
 @pytest.fixture
 def engine(store: Store) -> Engine:
     new_engine = Engine(store, settings=Settings(base_url="http://r.example/"))
-    with new_engine.writing() as session:
-        session.execute(Command(method=Method.PATCH, target=ROOT, body=REGISTRY))
+    put(new_engine, REGISTRY)
     return new_engine
 
 
