@@ -86,6 +86,15 @@ def test_given_modifiedat_survives_a_knock_on_change(registry: Registry) -> None
     assert format_timestamp(registry.row(D1).modifiedat) == OLD
 
 
+def test_times_not_given_are_one_instant(registry: Registry) -> None:
+    """R42; meta keeps its creation time through an update."""
+    registry.put(F1, {"versionid": "v0", "createdat": OLD})
+    created = registry.row(F1).createdat
+    registry.put(F1, {"meta": {}, "versions": {"v1": {}, "v2": {}}})
+    assert registry.row(F1).createdat == created
+    assert {row.modifiedat for row in registry.versions().values()} == {registry.row(F1).modifiedat}
+
+
 @pytest.mark.parametrize("value", ["yesterday", 5, ["2020"]])
 def test_bad_timestamp(registry: Registry, value: JSON) -> None:
     error = registry.refused("PUT", D1, {"createdat": value})
