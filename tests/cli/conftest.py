@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -135,6 +136,14 @@ def where(request: pytest.FixtureRequest, cli: Cli) -> list[str]:
     options = ["--server", request.getfixturevalue("served")] if request.param == "server" else []
     assert cli("import", "-", *options, stdin=request.module.YAML).code == 0
     return options
+
+
+def wait_until(is_done: Callable[[], bool]) -> None:
+    """Wait until the condition holds."""
+    deadline = time.monotonic() + 300
+    while not is_done():
+        assert time.monotonic() < deadline, "the condition does not come true"
+        time.sleep(0.05)
 
 
 def cut_short(monkeypatch: pytest.MonkeyPatch, moves: int) -> None:

@@ -1,5 +1,3 @@
-"""``signalbook access`` and ``signalbook whoami``."""
-
 from __future__ import annotations
 
 import json

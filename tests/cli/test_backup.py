@@ -1,5 +1,3 @@
-"""``signalbook backup`` and ``signalbook restore``."""
-
 from __future__ import annotations
 
 import json
@@ -59,7 +57,6 @@ def about(cli: Cli, db: str) -> list[str]:
 
 
 def test_backup_and_restore_are_audited(cli: Cli, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A restore in the database it makes, where the audit goes on from the backup's."""
     backed, restored = (f"{verb} {Path('one').absolute()}" for verb in ("backed up to", "restored from"))
     monkeypatch.setenv("SIGNALBOOK_AUDIT_LOG", "audit.jsonl")
     cli("import", "-", "--db", store_url, stdin=YAML.encode())

@@ -1,5 +1,3 @@
-"""``signalbook export``."""
-
 from __future__ import annotations
 
 import json
@@ -61,11 +59,6 @@ def test_a_file_is_replaced_whole_or_not_at_all(cli: Cli) -> None:
     assert sorted(path.name for path in Path().iterdir() if "m.json" in path.name) == ["m.json"]
 
 
-def test_a_full_disk(cli: Cli) -> None:
-    ran = cli("export", "-o", "/dev/full/x.json")
-    assert (ran.code, ran.err) == (1, "error: /dev/full/x.json: cannot be written: Not a directory\n")
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -77,6 +70,8 @@ def test_a_full_disk(cli: Cli) -> None:
         (("--db", "sqlite:///gone.db"), 1, "there is no registry at gone.db"),
         (("--server", "http://127.0.0.1:9"), 1, "cannot reach the server at http://127.0.0.1:9"),
         (("-o", "gone/m.json"), 1, "gone/m.json: cannot be written: No such file or directory"),
+        (("-o", "/dev/full/x.json"), 1, "error: /dev/full/x.json: cannot be written: Not a directory\n"),
+        (("/messagegroups/gone", "--out", "book/"), 1, "there is nothing to write"),
     ],
 )
 def test_invalid_export_is_an_error(cli: Cli, arguments: tuple[str, ...], code: int, message: str) -> None:
@@ -122,11 +117,6 @@ def test_partial_export_keeps_other_files(cli: Cli) -> None:
     assert cli("export", "/messagegroups/m", "--out", "book/", "--format", "yaml").code == 0
     names = sorted(path.name for path in Path("book/messagegroups").rglob("*.xreg.*"))
     assert names == ["m.xreg.yaml", "n.xreg.yaml", "one.xreg.yaml"]
-
-
-def test_a_folder_of_nothing(cli: Cli) -> None:
-    ran = cli("export", "/messagegroups/gone", "--out", "book/")
-    assert (ran.code, "there is nothing to write" in ran.err) == (1, True)
 
 
 def test_a_server_s_folder(cli: Cli, server: str) -> None:

@@ -1,5 +1,3 @@
-"""``signalbook get``."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""``signalbook impact``."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""``signalbook import``."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""``signalbook migrate``."""
-
 from __future__ import annotations
 
 import json

@@ -30,7 +30,6 @@ def test_the_choices_are_the_pipelines() -> None:
 
 
 def test_one_way_to_name_an_output() -> None:
-    """Commands with an output name it with ``--output``; no command has positional parameters."""
     group = get_command(app)
     assert isinstance(group, Group)
     options = {
@@ -166,7 +165,6 @@ def test_note_of_an_interrupt_is_printed(cli: Cli, monkeypatch: pytest.MonkeyPat
 
 
 def test_storage_of_the_command_line_counts_more(cli: Cli) -> None:
-    """Than a job file's, each setting alone; what can be wrong with them is one line, and nothing is begun."""
     settings = 'endpoint = "https://file.example"\naccess_key_id = "${NO_SUCH_NAME}"\nregion = "x"\n'
     Path("job.toml").write_text(f'output = "s3://bucket/lake"\n[storage]\n{settings}', encoding="utf-8")
     ran = cli("pipeline", "run", "--job", "job.toml", *ORDERS)

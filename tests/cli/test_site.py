@@ -1,5 +1,3 @@
-"""``signalbook site``."""
-
 from __future__ import annotations
 
 import json

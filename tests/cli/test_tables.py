@@ -1,5 +1,3 @@
-"""``signalbook pipeline status`` and ``profile``."""
-
 from __future__ import annotations
 
 import json

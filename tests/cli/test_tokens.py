@@ -1,5 +1,3 @@
-"""``signalbook token`` on a database."""
-
 from __future__ import annotations
 
 import json
@@ -105,7 +103,6 @@ POLICY = '{"rules": [{"who": ["subject:root"], "role": "administrator"}, {"who":
 def test_tokens_of_a_server(
     cli: Cli, serve: Callable[..., str], db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the credentials of commands come from."""
     (tmp_path / "policy.json").write_text(POLICY)
     root = cli("token", "create", "root", "--db", db).out.strip()
     url = serve(db=db, access_file=str(tmp_path / "policy.json"))
