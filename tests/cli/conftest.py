@@ -28,6 +28,14 @@ class Ran:
     out: str
     err: str
 
+    def ended(self, code: int, words: str) -> bool:
+        """Return True if the command ended with this exit code, and standard error contains ``words``."""
+        return self.code == code and words in self.err
+
+    def reported(self, code: int, words: str) -> bool:
+        """Return True if the command ended so, and standard output is empty."""
+        return self.ended(code, words) and self.out == ""
+
 
 Cli = Callable[..., Ran]
 

@@ -164,6 +164,4 @@ def test_list(cli: Cli) -> None:
     ],
 )
 def test_invalid_options_are_rejected(cli: Cli, arguments: tuple[str, ...], code: int, message: str) -> None:
-    ran = cli("conform", *arguments)
-    assert ran.code == code
-    assert message in ran.err
+    assert cli("conform", *arguments).ended(code, message)

@@ -75,16 +75,13 @@ def test_a_file_is_replaced_whole_or_not_at_all(cli: Cli) -> None:
     ],
 )
 def test_invalid_export_is_an_error(cli: Cli, arguments: tuple[str, ...], code: int, message: str) -> None:
-    ran = cli("export", *arguments)
-    assert (ran.code, ran.out) == (code, "")
-    assert message in ran.err
+    assert cli("export", *arguments).reported(code, message)
     assert not Path("gone.db").exists()
 
 
 @pytest.mark.parametrize("xid", ["/nonsense", "/messagegroups/gone"])
 def test_unknown_xid_at_a_server_is_an_error(cli: Cli, server: str, xid: str) -> None:
-    ran = cli("export", xid, "--server", server)
-    assert (ran.code, f"({xid}) cannot be found" in ran.err) == (1, True)
+    assert cli("export", xid, "--server", server).ended(1, f"({xid}) cannot be found")
 
 
 def test_yaml_to_standard_output(cli: Cli) -> None:

@@ -107,8 +107,7 @@ def test_uncomparable_version_is_reported(cli: Cli) -> None:
 def test_standard_input_and_other_ids(cli: Cli, server: str) -> None:
     stdin = PROTO.encode()
     command = ("register", "-", "--group", "piped", "--server", server)
-    ran = cli(*command, stdin=stdin)
-    assert (ran.code, "--id" in ran.err) == (2, True)
+    assert cli(*command, stdin=stdin).ended(2, "--id")
     ran = cli(*command, "--id", "ping", "--format", "Protobuf/3", stdin=stdin)
     assert "/schemagroups/piped/schemas/ping/versions/1" in ran.out
     assert cli(*command, "--id", "no id", stdin=stdin).code == 2
