@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -46,6 +46,12 @@ def plant_version(writer: WriteTransaction, resource: Row, name: str, content: b
     return plant(writer, resource, [resource.xid / "versions" / name], document=document)[0]
 
 
+@pytest.fixture
+def writer(store: Store) -> Iterator[WriteTransaction]:
+    with store.write() as transaction:
+        yield transaction
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -77,39 +83,35 @@ def test_timestamps_of_other_zones_are_the_same_instant(store: Store) -> None:
     assert (row.createdat, row.createdat.tzinfo) == (STAMP, UTC)
 
 
-def test_an_xid_is_found_in_its_exact_case_only(store: Store) -> None:
-    with store.write() as writer:
-        plant_things(writer, ["Thing"])
-        assert writer.entities.get(GROUP / "things" / "Thing") is not None
-        assert writer.entities.get(GROUP / "things" / "thing") is None
+def test_an_xid_is_found_in_its_exact_case_only(writer: WriteTransaction) -> None:
+    plant_things(writer, ["Thing"])
+    assert writer.entities.get(GROUP / "things" / "Thing") is not None
+    assert writer.entities.get(GROUP / "things" / "thing") is None
 
 
-def test_get_many_returns_existing_entities(store: Store) -> None:
-    with store.write() as writer:
-        rows = plant_things(writer, [f"t{n}" for n in range(3000)])
-        xids = [row.xid for row in rows]
-        assert writer.entities.get_many([*xids, GROUP / "things" / "none"]) == dict(zip(xids, rows, strict=True))
-        assert writer.entities.get_many([]) == {}
+def test_get_many_returns_existing_entities(writer: WriteTransaction) -> None:
+    rows = plant_things(writer, [f"t{n}" for n in range(3000)])
+    xids = [row.xid for row in rows]
+    assert writer.entities.get_many([*xids, GROUP / "things" / "none"]) == dict(zip(xids, rows, strict=True))
+    assert writer.entities.get_many([]) == {}
 
 
-def test_children_come_by_parent_type_and_folded_id(store: Store) -> None:
-    with store.write() as writer:
-        first, two = plant_things(writer, ["one", "two"])
-        expected = [resource.xid / plural / name for resource in (first, two) for plural, name in CHILDREN]
-        for resource in (two, first):
-            plant(writer, resource, [resource.xid / plural / name for plural, name in reversed(CHILDREN)])
-        assert [row.xid for row in writer.entities.children([two.key, first.key, first.key])] == expected
-        assert [row.xid for row in writer.entities.children([two.key], "notes")] == [two.xid / "notes" / "z"]
-        assert list(writer.entities.children([], "notes")) == []
+def test_children_come_by_parent_type_and_folded_id(writer: WriteTransaction) -> None:
+    first, two = plant_things(writer, ["one", "two"])
+    expected = [resource.xid / plural / name for resource in (first, two) for plural, name in CHILDREN]
+    for resource in (two, first):
+        plant(writer, resource, [resource.xid / plural / name for plural, name in reversed(CHILDREN)])
+    assert [row.xid for row in writer.entities.children([two.key, first.key, first.key])] == expected
+    assert [row.xid for row in writer.entities.children([two.key], "notes")] == [two.xid / "notes" / "z"]
+    assert list(writer.entities.children([], "notes")) == []
 
 
-def test_children_by_ids_in_any_case(store: Store) -> None:
-    with store.write() as writer:
-        rows = plant_things(writer, ["A", "b", "c"])
-        parent = rows[0].parent
-        assert list(writer.entities.children([parent], "things", ids=["a", "B", "nope"])) == rows[:2]
-        assert list(writer.entities.children([parent], ids=["C"])) == rows[2:]
-        assert list(writer.entities.children([parent], "things", ids=[])) == []
+def test_children_by_ids_in_any_case(writer: WriteTransaction) -> None:
+    rows = plant_things(writer, ["A", "b", "c"])
+    parent = rows[0].parent
+    assert list(writer.entities.children([parent], "things", ids=["a", "B", "nope"])) == rows[:2]
+    assert list(writer.entities.children([parent], ids=["C"])) == rows[2:]
+    assert list(writer.entities.children([parent], "things", ids=[])) == []
 
 
 @pytest.mark.parametrize(
@@ -123,11 +125,12 @@ def test_children_by_ids_in_any_case(store: Store) -> None:
         (None, 0, []),
     ],
 )
-def test_children_page_by_page(store: Store, after: str | None, limit: int | None, expected: list[str]) -> None:
-    with store.write() as writer:
-        parent = plant_things(writer, ["a", "B", "c", "d"])[0].parent
-        page = writer.entities.children([parent], "things", after=after, limit=limit)
-        assert [row.xid.id for row in page] == expected
+def test_children_page_by_page(
+    writer: WriteTransaction, after: str | None, limit: int | None, expected: list[str]
+) -> None:
+    parent = plant_things(writer, ["a", "B", "c", "d"])[0].parent
+    page = writer.entities.children([parent], "things", after=after, limit=limit)
+    assert [row.xid.id for row in page] == expected
 
 
 @pytest.mark.parametrize(
@@ -141,11 +144,10 @@ def test_children_page_by_page(store: Store, after: str | None, limit: int | Non
         ("0", 9, []),
     ],
 )
-def test_preceding_siblings(store: Store, upto: str | None, limit: int, expected: list[str]) -> None:
-    with store.write() as writer:
-        parent = plant_things(writer, ["a", "B", "c", "d"])[0].parent
-        rows = writer.entities.preceding(parent, "things", limit, upto=upto)
-        assert [row.xid.id for row in rows] == expected
+def test_preceding_siblings(writer: WriteTransaction, upto: str | None, limit: int, expected: list[str]) -> None:
+    parent = plant_things(writer, ["a", "B", "c", "d"])[0].parent
+    rows = writer.entities.preceding(parent, "things", limit, upto=upto)
+    assert [row.xid.id for row in rows] == expected
 
 
 @pytest.mark.parametrize(("parents", "type"), [([1, 2], "things"), ([1], None), ([], "things")])
@@ -156,13 +158,12 @@ def test_paging_needs_one_collection(store: Store, parents: list[int], type: str
 
 @pytest.mark.parametrize("limit", [None, 999, 1000, 1001, 2500, 9999])
 @pytest.mark.parametrize("several", [False, True])
-def test_children_of_many_batches(store: Store, limit: int | None, several: bool) -> None:
-    with store.write() as writer:
-        rows = plant_things(writer, [f"t{n:05}" for n in range(2400)])
-        below = plant(writer, rows[0], [rows[0].xid / "versions" / f"{n:05}" for n in range(1200)])
-        parents = [rows[0].parent, rows[0].key, rows[1].key] if several else [rows[0].parent]
-        expected = [*rows, *below] if several else rows
-        assert list(writer.entities.children(parents, limit=limit)) == expected[:limit]
+def test_children_of_many_batches(writer: WriteTransaction, limit: int | None, several: bool) -> None:
+    rows = plant_things(writer, [f"t{n:05}" for n in range(2400)])
+    below = plant(writer, rows[0], [rows[0].xid / "versions" / f"{n:05}" for n in range(1200)])
+    parents = [rows[0].parent, rows[0].key, rows[1].key] if several else [rows[0].parent]
+    expected = [*rows, *below] if several else rows
+    assert list(writer.entities.children(parents, limit=limit)) == expected[:limit]
 
 
 def test_reading_on_while_children_stream(store: Store) -> None:
@@ -201,25 +202,23 @@ def test_unfinished_reading_blocks_no_writer(store: Store) -> None:
     del begun
 
 
-def test_counts_by_parent_and_type(store: Store) -> None:
-    with store.write() as writer:
-        first, two, three = plant_things(writer, ["a", "b", "c"])
-        plant(writer, first, [first.xid / "versions" / "1", first.xid / "versions" / "2"])
-        plant(writer, first, [first.xid / "notes" / "1"])
-        plant(writer, two, [two.xid / "versions" / "1"])
-        expected = {(first.key, "versions"): 2, (first.key, "notes"): 1, (two.key, "versions"): 1}
-        assert writer.entities.counts([first.key, two.key, three.key]) == expected
-        assert writer.entities.counts([]) == {}
+def test_counts_by_parent_and_type(writer: WriteTransaction) -> None:
+    first, two, three = plant_things(writer, ["a", "b", "c"])
+    plant(writer, first, [first.xid / "versions" / "1", first.xid / "versions" / "2"])
+    plant(writer, first, [first.xid / "notes" / "1"])
+    plant(writer, two, [two.xid / "versions" / "1"])
+    expected = {(first.key, "versions"): 2, (first.key, "notes"): 1, (two.key, "versions"): 1}
+    assert writer.entities.counts([first.key, two.key, three.key]) == expected
+    assert writer.entities.counts([]) == {}
 
 
-def test_referrers_are_those_whose_xref_is_the_target(store: Store) -> None:
-    with store.write() as writer:
-        plain = plant_things(writer, ["plain"])[0]
-        xids = [GROUP / "things" / name for name in ("b", "A")]
-        b, a = (replace(plain, key=plain.key + n, xid=xid, xref=plain.xid) for n, xid in enumerate(xids, 1))
-        writer.entities.insert([b, a])
-        assert writer.entities.referrers([plain.xid]) == [a, b]
-        assert writer.entities.referrers([a.xid]) == writer.entities.referrers([]) == []
+def test_referrers_are_those_whose_xref_is_the_target(writer: WriteTransaction) -> None:
+    plain = plant_things(writer, ["plain"])[0]
+    xids = [GROUP / "things" / name for name in ("b", "A")]
+    b, a = (replace(plain, key=plain.key + n, xid=xid, xref=plain.xid) for n, xid in enumerate(xids, 1))
+    writer.entities.insert([b, a])
+    assert writer.entities.referrers([plain.xid]) == [a, b]
+    assert writer.entities.referrers([a.xid]) == writer.entities.referrers([]) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\r\n\xff", bytes(range(256)) * 4096], ids=["empty", "bytes", "1 MiB"])
@@ -291,14 +290,13 @@ def test_values_are_stored_by_name(store: Store) -> None:
         assert reader.outbox.position() == 0
 
 
-def test_config_and_its_epoch(store: Store) -> None:
-    with store.write() as writer:
-        assert (writer.settings.config("modelsource"), writer.settings.config_epoch("modelsource")) == (None, 0)
-        for value in ({"groups": {"a": [1.5, "é\0"]}}, {}, None, {"b": 1}):
-            writer.settings.put_config("modelsource", value)
-            assert writer.settings.config("modelsource") == value
-        assert writer.settings.config_epoch("modelsource") == 4
-        assert writer.settings.config_epoch("capabilities") == 0
+def test_config_and_its_epoch(writer: WriteTransaction) -> None:
+    assert (writer.settings.config("modelsource"), writer.settings.config_epoch("modelsource")) == (None, 0)
+    for value in ({"groups": {"a": [1.5, "é\0"]}}, {}, None, {"b": 1}):
+        writer.settings.put_config("modelsource", value)
+        assert writer.settings.config("modelsource") == value
+    assert writer.settings.config_epoch("modelsource") == 4
+    assert writer.settings.config_epoch("capabilities") == 0
 
 
 def test_outbox_in_commit_order(store: Store) -> None:
@@ -356,22 +354,20 @@ def test_a_sibling_with_the_same_id_in_any_case_is_refused(store: Store, ids: li
         assert list(reader.entities.children([old.parent])) == [old]
 
 
-def test_the_same_id_elsewhere_is_fine(store: Store) -> None:
-    with store.write() as writer:
-        first, two = plant_things(writer, ["one", "two"])
-        cousins = [first.xid / "versions" / "v", first.xid / "notes" / "V", two.xid / "versions" / "v"]
-        for parent, xid in zip((first, first, two), cousins, strict=True):
-            plant(writer, parent, [xid])
-        assert len(list(writer.entities.children([first.key, two.key]))) == 3
+def test_the_same_id_elsewhere_is_fine(writer: WriteTransaction) -> None:
+    first, two = plant_things(writer, ["one", "two"])
+    cousins = [first.xid / "versions" / "v", first.xid / "notes" / "V", two.xid / "versions" / "v"]
+    for parent, xid in zip((first, first, two), cousins, strict=True):
+        plant(writer, parent, [xid])
+    assert len(list(writer.entities.children([first.key, two.key]))) == 3
 
 
-def test_an_update_replaces_all_but_the_identity(store: Store) -> None:
-    with store.write() as writer:
-        rows = plant_things(writer, ["a", "b"], attributes={"old": 1})
-        changed = [replace(row, epoch=9, attributes={"new": 2}, versioncounter=4, ancestorid="x") for row in rows]
-        writer.entities.update(changed)
-        writer.entities.update([])
-        assert list(writer.entities.children([rows[0].parent])) == changed
+def test_an_update_replaces_all_but_the_identity(writer: WriteTransaction) -> None:
+    rows = plant_things(writer, ["a", "b"], attributes={"old": 1})
+    changed = [replace(row, epoch=9, attributes={"new": 2}, versioncounter=4, ancestorid="x") for row in rows]
+    writer.entities.update(changed)
+    writer.entities.update([])
+    assert list(writer.entities.children([rows[0].parent])) == changed
 
 
 def test_update_of_a_missing_row_fails(store: Store) -> None:
@@ -383,26 +379,24 @@ def test_update_of_a_missing_row_fails(store: Store) -> None:
         assert reader.entities.get(row.xid) == row
 
 
-def test_delete_removes_only_the_subtree(store: Store) -> None:
-    with store.write() as writer:
-        first, two = plant_things(writer, ["one", "two"])
-        for resource in (first, two):
-            plant(writer, resource, [resource.xid / "versions" / str(n) for n in range(3)])
-        writer.entities.delete([first.key, first.key, 999_999])
-        writer.entities.delete([])
-        assert writer.entities.get(first.xid) is None
-        assert writer.entities.get(first.xid / "versions" / "1") is None
-        expected = {(first.parent, "things"): 1, (two.key, "versions"): 3}
-        assert writer.entities.counts([first.parent, first.key, two.key]) == expected
+def test_delete_removes_only_the_subtree(writer: WriteTransaction) -> None:
+    first, two = plant_things(writer, ["one", "two"])
+    for resource in (first, two):
+        plant(writer, resource, [resource.xid / "versions" / str(n) for n in range(3)])
+    writer.entities.delete([first.key, first.key, 999_999])
+    writer.entities.delete([])
+    assert writer.entities.get(first.xid) is None
+    assert writer.entities.get(first.xid / "versions" / "1") is None
+    expected = {(first.parent, "things"): 1, (two.key, "versions"): 3}
+    assert writer.entities.counts([first.parent, first.key, two.key]) == expected
 
 
-def test_many_rows_are_written_together(store: Store) -> None:
-    with store.write() as writer:
-        rows = plant_things(writer, [f"t{n}" for n in range(5_000)])
-        writer.entities.update([replace(row, epoch=2) for row in rows])
-        assert sum(row.epoch for row in writer.entities.children([rows[0].parent], "things")) == 10_000
-        writer.entities.delete([row.key for row in rows[1:]])
-        assert writer.entities.counts([rows[0].parent]) == {(rows[0].parent, "things"): 1}
+def test_many_rows_are_written_together(writer: WriteTransaction) -> None:
+    rows = plant_things(writer, [f"t{n}" for n in range(5_000)])
+    writer.entities.update([replace(row, epoch=2) for row in rows])
+    assert sum(row.epoch for row in writer.entities.children([rows[0].parent], "things")) == 10_000
+    writer.entities.delete([row.key for row in rows[1:]])
+    assert writer.entities.counts([rows[0].parent]) == {(rows[0].parent, "things"): 1}
 
 
 def test_failed_transaction_changes_nothing(store: Store) -> None:
@@ -505,11 +499,10 @@ def test_a_swallowed_failure_is_not_kept_in_a_part(store: Store) -> None:
         assert list(reader.entities.children([first.key])) == []
 
 
-def test_stream_of_a_savepoint_ends_with_it(store: Store) -> None:
-    with store.write() as writer:
-        resource, _ = plant_things(writer, ["one", "two"])
-        plant(writer, resource, [resource.xid / "versions" / str(number) for number in range(2500)])
-        with writer.savepoint():
-            rows = writer.entities.children([resource.key])
-            next(rows)
-        assert len(list(writer.entities.children([resource.key]))) == 2500
+def test_stream_of_a_savepoint_ends_with_it(writer: WriteTransaction) -> None:
+    resource, _ = plant_things(writer, ["one", "two"])
+    plant(writer, resource, [resource.xid / "versions" / str(number) for number in range(2500)])
+    with writer.savepoint():
+        rows = writer.entities.children([resource.key])
+        next(rows)
+    assert len(list(writer.entities.children([resource.key]))) == 2500

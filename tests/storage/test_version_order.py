@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 from tests.storage.test_behaviour import a_row
 
 from signalbook.storage.base import Row
-from signalbook.storage.store import Store
+from signalbook.storage.store import ReadTransaction, Store
 from signalbook.xid import Xid
 
 THING = Xid.parse("/groups/g/things/t")
@@ -25,15 +25,20 @@ def rows(store: Store) -> dict[str, Row]:
     return {row.xid.id: row for row in rows}
 
 
+@pytest.fixture
+def reader(store: Store, rows: dict[str, Row]) -> Iterator[ReadTransaction]:
+    with store.read() as transaction:
+        yield transaction
+
+
 def ids(rows: Sequence[Row]) -> str:
     return "".join(row.xid.id for row in rows)
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(1, "e"), (3, "edb"), (9, "edbCaf")])
-def test_the_newest_by_rank_then_id(store: Store, rows: dict[str, Row], limit: int, expected: str) -> None:
-    with store.read() as reader:
-        assert ids(reader.entities.newest(9, limit)) == expected
-        assert reader.entities.newest(8, limit) == []
+def test_the_newest_by_rank_then_id(reader: ReadTransaction, limit: int, expected: str) -> None:
+    assert ids(reader.entities.newest(9, limit)) == expected
+    assert reader.entities.newest(8, limit) == []
 
 
 @pytest.mark.parametrize(
@@ -41,10 +46,9 @@ def test_the_newest_by_rank_then_id(store: Store, rows: dict[str, Row], limit: i
     [(1, ("", ""), "e"), (9, ("", ""), "eCf"), (9, ("2", "c"), "e"), (9, ("4", "e"), "")],
 )
 def test_leaves_are_no_ones_ancestor_but_their_own(
-    store: Store, rows: dict[str, Row], limit: int, above: tuple[str, str], expected: str
+    reader: ReadTransaction, limit: int, above: tuple[str, str], expected: str
 ) -> None:
-    with store.read() as reader:
-        assert ids(reader.entities.leaves(9, limit, above=above)) == expected
+    assert ids(reader.entities.leaves(9, limit, above=above)) == expected
 
 
 @pytest.mark.parametrize(
@@ -52,20 +56,17 @@ def test_leaves_are_no_ones_ancestor_but_their_own(
     [(("3", "b"), ("Ca", "de")), (("3", "c"), ("bC", "de")), (("", ""), ("", "fa")), (("9", "Z"), ("ed", ""))],
 )
 def test_neighbours_of_a_place_taken_or_not(
-    store: Store, rows: dict[str, Row], place: tuple[str, str], expected: tuple[str, str]
+    reader: ReadTransaction, place: tuple[str, str], expected: tuple[str, str]
 ) -> None:
-    with store.read() as reader:
-        assert tuple(map(ids, reader.entities.neighbours(9, *place, 2))) == expected
+    assert tuple(map(ids, reader.entities.neighbours(9, *place, 2))) == expected
 
 
 @pytest.mark.parametrize(("names", "expected"), [("", ""), ("a", "bd"), ("fb", "C"), ("A", "")])
-def test_derived_from(store: Store, rows: dict[str, Row], names: str, expected: str) -> None:
-    with store.read() as reader:
-        assert ids(reader.entities.derived(9, list(names))) == expected
+def test_derived_from(reader: ReadTransaction, names: str, expected: str) -> None:
+    assert ids(reader.entities.derived(9, list(names))) == expected
 
 
 @pytest.mark.parametrize(("names", "expected"), [("", ""), ("a", "a"), ("abd", "bd"), ("abCdef", ""), ("Cef", "")])
-def test_ancestors_of_others(store: Store, rows: dict[str, Row], names: str, expected: str) -> None:
-    with store.read() as reader:
-        ancestors_found = reader.entities.ancestors([rows[name].key for name in names])
-        assert ancestors_found == {rows[name].key for name in expected}
+def test_ancestors_of_others(reader: ReadTransaction, rows: dict[str, Row], names: str, expected: str) -> None:
+    ancestors = reader.entities.ancestors([rows[name].key for name in names])
+    assert ancestors == {rows[name].key for name in expected}
