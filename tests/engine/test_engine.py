@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.engine.conftest import model_of
 
 from signalbook.access.base import Action
 from signalbook.engine.engine import PRUNED_AT_ONCE, Engine, HistoryPruned
@@ -18,7 +19,7 @@ from signalbook.storage.store import KeyValueStore, ReadTransaction, Store, Writ
 from signalbook.values import JSONObject, parse_json
 from signalbook.xid import ROOT, Xid
 
-FILES: JSONObject = {"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file"}}}}}
+FILES = model_of()
 EMPTY = Settings(model="empty", registry_id="test")
 V1 = Xid.parse("/dirs/d1/files/f1/versions/v1")
 

@@ -5,18 +5,17 @@ from typing import Any
 import pytest
 import yaml
 from tests.engine.search.test_results import reading
-from tests.engine.write.test_searchindex import content
+from tests.engine.write.test_searchindex import content, write
 
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.engine.engine import Engine
 from signalbook.engine.read import impact
 from signalbook.engine.read.impact import Impact
-from signalbook.engine.write.commands import Command, Method
 from signalbook.engine.write.searchindex import complete_index
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage.store import Store
-from signalbook.xid import ROOT, Xid
+from signalbook.xid import Xid
 
 ADDRESS = "/schemagroups/g/schemas/address"
 ORDER = "/schemagroups/g/schemas/order"
@@ -57,8 +56,7 @@ endpoints:
 
 
 def put(engine: Engine, body: dict[str, Any]) -> None:
-    with engine.writing() as session:
-        session.execute(Command(method=Method.PATCH, target=ROOT, body=body))
+    write(engine, "PATCH", "/", body)
 
 
 @pytest.fixture
@@ -126,9 +124,7 @@ def test_the_default_version_stands_for_its_resource(engine: Engine) -> None:
 
 
 def test_circles_of_references_terminate(engine: Engine) -> None:
-    with engine.writing() as session:
-        body = json_schema({"properties": {"of": {"$ref": ORDER}}})
-        session.execute(Command(method=Method.PUT, target=Xid.parse(f"{ADDRESS}/versions/3"), body=body))
+    write(engine, "PUT", f"{ADDRESS}/versions/3", json_schema({"properties": {"of": {"$ref": ORDER}}}))
     result = find(engine, ADDRESS)
     assert len({dependent.xid for dependent in result.dependents}) == len(result.dependents)
     assert Xid.parse(ADDRESS) not in {dependent.xid for dependent in result.dependents}
@@ -153,15 +149,12 @@ def test_impact_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_links_equal_a_rebuilt_index(engine: Engine, store: Store) -> None:
     for path in (f"{ORDER}/versions/1", "/schemagroups/g/schemas/uses/versions/1", f"{BASE}/versions/1"):
-        with engine.writing() as session:
-            target = Xid.parse(path)
-            session.execute(Command(method=Method.PATCH, target=target, body={"description": "changed"}))
+        write(engine, "PATCH", path, {"description": "changed"})
     before = content(store)
     complete_index(store, root="http://r.example", anew=True)
     assert content(store) == before
 
 
 def test_a_deleted_entity_refers_to_nothing(engine: Engine) -> None:
-    with engine.writing() as session:
-        session.execute(Command(method=Method.DELETE, target=Xid.parse(ORDER)))
+    write(engine, "DELETE", ORDER, None)
     assert ("order", "schema", "address") not in edges(find(engine, ADDRESS))

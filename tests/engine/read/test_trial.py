@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 from uuid import uuid4
 
@@ -11,7 +13,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.read.test_impact import json_schema, put
-from tests.engine.read.test_relations import NAMES, ROOT_URL, shared  # noqa: F401  shared is a fixture
+from tests.engine.read.test_relations import ROOT_URL
 from tests.engine.search.test_results import reading
 
 from signalbook.access.decisions import UNRESTRICTED, Access
@@ -20,7 +22,7 @@ from signalbook.engine.read import trial
 from signalbook.engine.read.trial import Affected, CandidateDocument, CandidateTrial, find_worst, try_candidate
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
-from signalbook.storage.store import Store
+from signalbook.storage.store import Store, open_store
 from signalbook.work import Work
 from signalbook.xid import Xid
 
@@ -214,6 +216,15 @@ def test_invalid_trial_is_rejected(engine: Engine, target: str, code: str) -> No
     assert raised.value.code == code
 
 
+NAMES = "abcdef"
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Engine]:
+    with closing(open_store("sqlite://")) as store:
+        yield Engine(store, settings=Settings(base_url=ROOT_URL))
+
+
 @settings(max_examples=15, deadline=None)
 @given(
     st.dictionaries(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)), st.booleans(), max_size=12),
@@ -221,10 +232,7 @@ def test_invalid_trial_is_rejected(engine: Engine, target: str, code: str) -> No
     st.booleans(),
 )
 def test_change_breaks_exactly_its_dependents(
-    shared: Engine,  # noqa: F811
-    links: dict[tuple[str, str], bool],
-    middle: str,
-    breaking: bool,
+    shared: Engine, links: dict[tuple[str, str], bool], middle: str, breaking: bool
 ) -> None:
     """``links`` go from one schema to another one, or to a certain version of it, which stays as it is."""
     group = f"/schemagroups/{uuid4().hex}"
