@@ -28,13 +28,13 @@ class Ran:
     out: str
     err: str
 
-    def ended(self, code: int, words: str) -> bool:
-        """Return True if the command ended with this exit code, and standard error contains ``words``."""
-        return self.code == code and words in self.err
+    def ended(self, code: int, err: str = "", out: str = "") -> bool:
+        """Return True if the command ended with this exit code, and its two outputs contain ``err`` and ``out``."""
+        return self.code == code and err in self.err and out in self.out
 
-    def reported(self, code: int, words: str) -> bool:
-        """Return True if the command ended so, and standard output is empty."""
-        return self.ended(code, words) and self.out == ""
+    def reported(self, code: int, err: str) -> bool:
+        """Return True if the command ended with this exit code, and printed ``err`` to standard error alone."""
+        return self.ended(code, err) and self.out == ""
 
 
 Cli = Callable[..., Ran]
