@@ -85,7 +85,6 @@ def refused(result: subprocess.CompletedProcess[str]) -> bool:
 
 
 def test_the_hook(repository: Repository) -> None:
-    """The hook of the page rejects a breaking commit with the reason, and accepts a compatible one."""
     (script,) = blocks("A git hook", "sh")
     assert repository.run("sh", "-ec", script).returncode == 0
     assert not refused(repository.commit()), "the first commit has nothing before it"
@@ -150,7 +149,6 @@ def test_the_workflow(repository: Repository, tmp_path: Path) -> None:
 
 
 def test_documented_hook(repository: Repository) -> None:
-    """The page names it; its entry does what it says."""
     (config,) = (yaml.safe_load(block) for block in blocks("pre-commit", "yaml"))
     (hook,) = HOOKS
     assert config["repos"][0]["hooks"] == [{"id": hook["id"]}]

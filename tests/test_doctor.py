@@ -17,6 +17,7 @@ import pytest
 import trustme
 from tests.access.issuer import fake_issuer
 from tests.serving import serving
+from tests.storage.test_migrate import run
 
 from signalbook import doctor
 from signalbook.access import tokens
@@ -182,19 +183,10 @@ def test_tables_without_a_revision(settings: Settings) -> None:
 
 def test_a_schema_of_another_version(settings: Settings) -> None:
     for revision, state, advice in (("0001", "warning", "backup"), ("9999", "error", "update Signalbook")):
-        put_revision(settings.db, revision)
+        run(settings.db, f"UPDATE alembic_version SET version_num = '{revision}'")
         check = only(settings, "database")
         assert (check.state, advice in check.advice) == (state, True)
         assert inspect(settings.db, timeout=5).revision == revision
-
-
-def put_revision(url: str, revision: str) -> None:
-    from sqlalchemy import create_engine
-
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{revision}'")
-    engine.dispose()
 
 
 def test_read_only_database_is_an_error(postgres_database: str) -> None:

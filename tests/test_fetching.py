@@ -8,10 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address, ip_network
 
 import httpcore
 import pytest
+from tests.serving import serving_answers
 
 from signalbook.fetching import AllowList, Deadline, Errand, FetchError, FetchLimits, is_public, reachable
 from signalbook.settings import SettingError
@@ -80,29 +82,18 @@ def test_allowed_url_is_fetched(serve: Serve) -> None:
     assert errand.load(f"{url}/x?y#/z") == {"a": 1}
 
 
-def test_request_has_no_credentials_and_no_proxy(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The request contains no credentials, uses no proxy, and contains only what is needed."""
+def test_request_has_no_credentials_and_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    seen: list[bytes] = []
+    seen: list[BaseHTTPRequestHandler] = []
 
-    def answer(connection: socket.socket) -> None:
-        connection.sendall(body(b"1"))
+    def answer(request: BaseHTTPRequestHandler, _: bytes) -> tuple[int, dict[str, str], bytes]:
+        seen.append(request)
+        return 200, {}, b"1"
 
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def accept() -> None:
-        connection, _ = listener.accept()
-        seen.append(connection.recv(65536))
-        answer(connection)
-        connection.close()
-
-    threading.Thread(target=accept, daemon=True).start()
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}/a?b=c#d"
-    assert fetch(url, place(url).partition("/")[0]) == b"1"
-    listener.close()
-    head = seen[0].decode().splitlines()
-    assert head[0] == "GET /a?b=c HTTP/1.1"
-    assert {line.partition(":")[0] for line in head[1:] if line} == {"Host", "Accept", "Accept-Encoding"}
+    with serving_answers(answer) as url:
+        assert fetch(f"{url}/a?b=c#d", place(url)) == b"1"
+    assert seen[0].requestline == "GET /a?b=c HTTP/1.1"
+    assert set(seen[0].headers) == {"Host", "Accept", "Accept-Encoding"}
 
 
 def drip(connection: socket.socket) -> None:
@@ -357,13 +348,10 @@ def test_connection_uses_the_checked_address() -> None:
 def test_name_of_an_internal_address_is_rejected(serve: Serve) -> None:
     """``localhost`` by another name: the list has the name, and not the address."""
     port = serve(body(b"1")).rpartition(":")[2]
+    name = f"127.1:{port}"  # a name to the resolver, an address to the network
     with pytest.raises(FetchError, match=r"127\.0\.0\.1, which is not public"):
-        fetch(f"http://{_own_name()}:{port}/", f"{_own_name()}:{port}")
+        fetch(f"http://{name}/", name)
     assert fetch(f"http://localhost:{port}/", f"LOCALHOST.:{port}") == b"1"
-
-
-def _own_name() -> str:
-    return "127.1"  # a name to the resolver, an address to the network
 
 
 @pytest.mark.parametrize(

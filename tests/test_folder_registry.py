@@ -151,14 +151,12 @@ def test_only_changed_entities_are_written(folder: ServedFolder) -> None:
     assert not changed_xids & {"/messagegroups/n", "/messagegroups/m/messages/one", "/capabilities", "/model"}
 
 
-def test_the_same_in_another_form_is_the_same(folder: ServedFolder) -> None:
-    folder.write("a.json", {"messagegroups": {"m": {}}})
-    folder.watch.load()
-    before = folder.changes()
-    (folder.path / "a.json").unlink()
-    folder.write("b.yaml", "messagegroups:\n  m: {}\n")
-    folder.watch.load()
-    assert folder.changes() == before
+def test_the_same_in_another_form_is_the_same(followed: ServedFolder) -> None:
+    before = followed.changes()
+    (followed.path / "a.json").unlink()
+    followed.write("b.yaml", "messagegroups:\n  m: {}\n")
+    followed.watch.load()
+    assert followed.changes() == before
 
 
 def test_a_model_of_its_own(folder: ServedFolder) -> None:
@@ -183,14 +181,12 @@ def test_model_and_entities_can_change_together(folder: ServedFolder) -> None:
     assert folder.get("/dirs/d")["new"] == "x"
 
 
-def test_a_fault_names_the_file_and_changes_nothing(folder: ServedFolder) -> None:
-    folder.write("a.json", {"messagegroups": {"m": {}}})
-    folder.watch.load()
-    before = (folder.get(), folder.changes())
-    folder.write("bad.json", {"messagegroups": {"n": {"messages": {"one": {"envelope": 1}}}}})
+def test_a_fault_names_the_file_and_changes_nothing(followed: ServedFolder) -> None:
+    before = (followed.get(), followed.changes())
+    followed.write("bad.json", {"messagegroups": {"n": {"messages": {"one": {"envelope": 1}}}}})
     with pytest.raises(DocumentError, match=r"envelope(.|\n)*in .*bad\.json"):
-        folder.watch.load()
-    assert (folder.get(), folder.changes()) == before
+        followed.watch.load()
+    assert (followed.get(), followed.changes()) == before
 
 
 @pytest.mark.parametrize(
@@ -202,11 +198,9 @@ def test_a_fault_names_the_file_and_changes_nothing(folder: ServedFolder) -> Non
         ConfigCommand(name="capabilities", method=Method.PATCH, body={"available": None}),
     ],
 )
-def test_other_writes_are_rejected(folder: ServedFolder, command: Command | ConfigCommand) -> None:
+def test_other_writes_are_rejected(followed: ServedFolder, command: Command | ConfigCommand) -> None:
     """The error is ``not_available``: the capabilities declare nothing as mutable (R116)."""
-    folder.write("a.json", {"messagegroups": {"m": {}}})
-    folder.watch.load()
-    with pytest.raises(RegistryError) as caught, folder.engine.writing() as session:
+    with pytest.raises(RegistryError) as caught, followed.engine.writing() as session:
         session.execute(command)
     assert caught.value.code == "not_available"
 
@@ -240,9 +234,7 @@ def test_status_shows_the_served_revision(followed: ServedFolder) -> None:
 
 @pytest.mark.parametrize("text", ['{"messagegroups": ', '{"messagegroups": {"x": {}', '{"a" = 1}'])
 def test_broken_file_keeps_the_last_revision(
-    followed: ServedFolder,
-    caplog: pytest.LogCaptureFixture,
-    text: str,
+    followed: ServedFolder, caplog: pytest.LogCaptureFixture, text: str
 ) -> None:
     before = followed.watch.status
     followed.write("b.json", text)

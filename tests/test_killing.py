@@ -9,7 +9,6 @@ import http.client
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -21,7 +20,7 @@ from functools import partial
 from itertools import groupby
 
 import pytest
-from tests.serving import kept_port
+from tests.serving import answers, kept_port
 
 from signalbook.storage import open_store
 from signalbook.storage.base import Row
@@ -53,23 +52,12 @@ def to_be_killed(db: str) -> Iterator[int]:
             [sys.executable, "-c", PROGRAM, str(port), db], stdout=subprocess.DEVNULL, start_new_session=True
         )
         try:
-            wait_for(port, process)
+            while not answers(f"http://127.0.0.1:{port}"):
+                assert process.poll() is None, "the server stopped"
             yield port
         finally:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait(PATIENCE)
-
-
-def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        assert process.poll() is None, "the server stopped"
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            time.sleep(0.02)
-    pytest.fail("the server does not answer")
 
 
 def write(port: int, name: str, written: threading.Semaphore) -> list[str]:

@@ -18,23 +18,8 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "signalbook"
 KIT = sorted((ROOT / "conformance" / "src").rglob("*.py"))
 L0 = {
-    "batches",
-    "errors",
-    "largejson",
-    "excerpts",
-    "filenames",
-    "terminal",
-    "metrics",
-    "tracing",
-    "logs",
-    "values",
-    "xid",
-    "uris",
-    "settings",
-    "documents",
-    "plugins",
-    "verdict",
-    "work",
+    *("batches", "errors", "largejson", "excerpts", "filenames", "terminal", "metrics", "tracing", "logs", "values"),
+    *("xid", "uris", "settings", "documents", "plugins", "verdict", "work"),
 }
 L1 = {"brokers", "model", "formats", "messages", "cncf", "confluent"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "cli", "server"}
@@ -42,17 +27,10 @@ ALL |= {"access", "fetching", "pipeline_reports", "folder_registry", "replicatio
 
 # package -> packages it may import (itself is always allowed)
 DEPENDENCIES: dict[str, set[str]] = {
-    "__init__": set(),
-    "batches": set(),
-    "metrics": set(),
+    **{name: set() for name in ("__init__", "batches", "metrics", "terminal", "values", "excerpts", "xid", "uris")},
     "logs": {"terminal", "tracing", "values"},
-    "terminal": set(),
     "tracing": {"errors", "plugins"},
-    "values": set(),
     "largejson": {"values"},
-    "excerpts": set(),
-    "xid": set(),
-    "uris": set(),
     "filenames": {"errors", "values"},
     "errors": {"values"},
     "settings": {"errors", "values"},
@@ -73,10 +51,9 @@ DEPENDENCIES: dict[str, set[str]] = {
     "pipeline_reports": L0 | {"formats", "storage"},
     "events": L0 | L1 | {"access", "fetching", "storage", "engine"},
     "replication": L0 | L1 | {"access", "fetching", "storage", "engine", "events", "client"},
-    "api": {"__init__", "pipeline_reports", "replication"}
-    | L0
+    "api": L0
     | L1
-    | {"access", "fetching", "storage", "engine", "events"},
+    | {"__init__", "pipeline_reports", "replication", "access", "fetching", "storage", "engine", "events"},
     "client": {"__init__", "confluent"} | L0,
     "pipeline": {"__init__"} | L0 | L1 | {"client", "fetching"},
     "codegen": {"__init__", "pipeline"} | L0 | L1,

@@ -33,12 +33,6 @@ def test_control_characters_are_removed(text: str, expected: str) -> None:
 @given(st.text(st.characters(categories=["Cc", "Cf", "Cs", "Zl", "Zp", "L", "Zs"])))
 def test_result_contains_no_control_characters(text: str) -> None:
     stripped = strip_controls(text)
-    assert {unicodedata.category(char) for char in stripped if char not in "\n\t"} <= {
-        "Lu",
-        "Ll",
-        "Lt",
-        "Lm",
-        "Lo",
-        "Zs",
-    }
+    categories = {unicodedata.category(char) for char in stripped if char not in "\n\t"}
+    assert categories <= {"Lu", "Ll", "Lt", "Lm", "Lo", "Zs"}
     assert strip_controls(stripped) == stripped

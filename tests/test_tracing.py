@@ -9,10 +9,9 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import httpx
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from tests.serving import BIN, answers, kept_port
+from tests.serving import BIN, answers, kept_port, serving_answers
 
 from signalbook import tracing
 from signalbook.logs import JsonFormatter
@@ -57,24 +56,14 @@ def collector() -> Iterator[tuple[Collector, str]]:
     """Yield a collector and its URL."""
     collector = Collector()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            if self.headers.get("Content-Encoding") == "gzip":
-                body = gzip.decompress(body)
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            collector.take(self.path, headers, body)
-            self.send_response(200)
-            self.end_headers()
+    def take(request: BaseHTTPRequestHandler, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        if request.headers.get("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
+        collector.take(request.path, {name.lower(): value for name, value in request.headers.items()}, body)
+        return 200, {}, b""
 
-        def log_message(self, *_: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield collector, f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
+    with serving_answers(take) as url:
+        yield collector, url
 
 
 def test_one_trace_from_a_request_to_its_delivery(collector: tuple[Collector, str], tmp_path: Path) -> None:

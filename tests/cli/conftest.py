@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -26,6 +27,14 @@ class Ran:
     code: int
     out: str
     err: str
+
+    def ended(self, code: int, err: str = "", out: str = "") -> bool:
+        """Return True if the command ended with this exit code, and its two outputs contain ``err`` and ``out``."""
+        return self.code == code and err in self.err and out in self.out
+
+    def reported(self, code: int, err: str) -> bool:
+        """Return True if the command ended with this exit code, and printed ``err`` to standard error alone."""
+        return self.ended(code, err) and self.out == ""
 
 
 Cli = Callable[..., Ran]
@@ -135,6 +144,14 @@ def where(request: pytest.FixtureRequest, cli: Cli) -> list[str]:
     options = ["--server", request.getfixturevalue("served")] if request.param == "server" else []
     assert cli("import", "-", *options, stdin=request.module.YAML).code == 0
     return options
+
+
+def wait_until(is_done: Callable[[], bool]) -> None:
+    """Wait until the condition holds."""
+    deadline = time.monotonic() + 300
+    while not is_done():
+        assert time.monotonic() < deadline, "the condition does not come true"
+        time.sleep(0.05)
 
 
 def cut_short(monkeypatch: pytest.MonkeyPatch, moves: int) -> None:

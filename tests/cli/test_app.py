@@ -53,8 +53,7 @@ def test_faults_of_the_command_line_itself_end_with_2(cli: Cli, arguments: tuple
 
 
 def test_command_without_arguments_shows_the_help(cli: Cli) -> None:
-    ran = cli()
-    assert (ran.code, "Usage: signalbook" in ran.out) == (2, True)
+    assert cli().ended(2, out="Usage: signalbook")
 
 
 def test_traceback_requires_an_option() -> None:

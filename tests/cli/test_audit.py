@@ -1,5 +1,3 @@
-"""``signalbook audit``."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""``signalbook backup`` and ``signalbook restore``."""
-
 from __future__ import annotations
 
 import json
@@ -22,15 +20,10 @@ def _registry(cli: Cli) -> None:
 
 
 def test_backup_and_restore(cli: Cli) -> None:
-    ran = cli("backup", "monday")
-    assert (ran.code, ran.out) == (0, "")
-    assert "signalbook.db to monday: 4 entities" in ran.err
-    ran = cli("restore", "monday", *OTHER)
-    assert (ran.code, ran.out) == (0, "")
-    assert "restored monday: 4 entities" in ran.err
+    assert cli("backup", "monday").reported(0, "signalbook.db to monday: 4 entities")
+    assert cli("restore", "monday", *OTHER).reported(0, "restored monday: 4 entities")
     assert cli("export", *OTHER).out == cli("export").out
-    ran = cli("restore", "monday", *OTHER)
-    assert (ran.code, "--replace" in ran.err) == (1, True)
+    assert cli("restore", "monday", *OTHER).ended(1, "--replace")
     assert cli("restore", "monday", "--replace", *OTHER).code == 0
 
 
@@ -44,8 +37,7 @@ def test_backup_summary_as_json(cli: Cli) -> None:
 
 def test_a_check_restores_nothing(cli: Cli) -> None:
     cli("backup", "monday")
-    ran = cli("restore", "monday", "--check", *OTHER)
-    assert (ran.code, "complete" in ran.err) == (0, True)
+    assert cli("restore", "monday", "--check", *OTHER).ended(0, "complete")
     assert not Path("other.db").exists()
 
 
@@ -59,7 +51,6 @@ def about(cli: Cli, db: str) -> list[str]:
 
 
 def test_backup_and_restore_are_audited(cli: Cli, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A restore in the database it makes, where the audit goes on from the backup's."""
     backed, restored = (f"{verb} {Path('one').absolute()}" for verb in ("backed up to", "restored from"))
     monkeypatch.setenv("SIGNALBOOK_AUDIT_LOG", "audit.jsonl")
     cli("import", "-", "--db", store_url, stdin=YAML.encode())
@@ -95,7 +86,6 @@ def test_backup_of_a_read_only_database_warns(cli: Cli, postgres_database: str) 
 
 
 def test_missing_database_is_an_error(cli: Cli) -> None:
-    ran = cli("backup", "monday", *OTHER)
-    assert (ran.code, "there is no registry at other.db" in ran.err) == (1, True)
+    assert cli("backup", "monday", *OTHER).ended(1, "there is no registry at other.db")
     assert not Path("other.db").exists()
     assert not Path("monday").exists()

@@ -79,16 +79,14 @@ def test_formats_by_name_and_words(name: str, content: str, format: str) -> None
 
 def test_unknown_formats_are_reported(cli: Cli) -> None:
     Path("a.json").write_text("{}")
-    ran = cli("check", "a.json", "--against", "./a.json")
-    assert (ran.code, "--format" in ran.err) == (1, True)
+    assert cli("check", "a.json", "--against", "./a.json").ended(1, "--format")
     ran = cli("check", "a.json", "--against", "./a.json", "--format", "Nope/1")
     assert "cannot be compared" in ran.err
 
 
 def test_invalid_schema_is_rejected(cli: Cli) -> None:
     Path("bad.avsc").write_text('{"type": "nonsense"}')
-    ran = cli("check", "bad.avsc", "--against", "old.avsc")
-    assert (ran.code, 'non-compliant with its "format"' in ran.out) == (1, True)
+    assert cli("check", "bad.avsc", "--against", "old.avsc").ended(1, out='non-compliant with its "format"')
 
 
 def test_against_a_database(cli: Cli, tmp_path: Path) -> None:
@@ -96,8 +94,7 @@ def test_against_a_database(cli: Cli, tmp_path: Path) -> None:
     order = {"meta": {"compatibility": "backward"}, "versions": {"1": {"schema": OLD, "format": "Avro/1.11"}}}
     Path("r.json").write_text(json.dumps({"schemagroups": {"check": {"schemas": {"order": order}}}}))
     assert cli("import", "r.json").code == 0
-    ran = cli("check", "new.avsc", "--against", S)
-    assert (ran.code, f"{S}/versions/2#Order.total" in ran.out) == (1, True)
+    assert cli("check", "new.avsc", "--against", S).ended(1, out=f"{S}/versions/2#Order.total")
     assert cli("check", "new.avsc", "--against", S, "--compatibility", "forward").code == 0
     ran = cli("check", "-", "--against", S, "--json", stdin=json.dumps(OLD).encode())
     created = {"xid": f"{S}/versions/2", "entity": "version", "action": "created", "changed": []}
@@ -109,14 +106,12 @@ def test_against_a_server(cli: Cli, server: str) -> None:
     with Client(server) as client:
         client.put_document(S, json.dumps(OLD).encode(), attributes={"format": "Avro/1.11"})
         client.patch(f"{S}/meta", {"compatibility": "full"})
-        ran = cli("check", "new.avsc", "--against", S, "--server", server)
-        assert (ran.code, "reading data of Version" in ran.out) == (1, True)
+        assert cli("check", "new.avsc", "--against", S, "--server", server).ended(1, out="reading data of Version")
         assert cli("check", "new.avsc", "--against", S, "--server", server, "--compatibility", "forward").code == 0
         Path("noname").write_text(json.dumps(OLD))
         assert cli("check", "noname", "--against", S, "--server", server).code == 0
         Path("noname").write_text('"string"')
-        ran = cli("check", "noname", "--against", f"{S}x", "--server", server)
-        assert (ran.code, f"no {S}x" in ran.err) == (1, True)
+        assert cli("check", "noname", "--against", f"{S}x", "--server", server).ended(1, f"no {S}x")
         Path("r.json").write_text(json.dumps({"schemagroups": {"check2": {}}}))
         assert "/schemagroups/check2 would be created" in cli("check", "r.json", "--server", server).out
         assert client.get(S)["versionscount"] == 1
@@ -161,8 +156,7 @@ def test_a_folder_builds_on_its_model(cli: Cli) -> None:
     folder.mkdir()
     (folder / "z-model.json").write_text(json.dumps({"groups": {"dirs": {"singular": "dir"}}}))
     (folder / "a.json").write_text(json.dumps({"dirs": {"d": {}}}))
-    ran = cli("check", folder, "--offline")
-    assert (ran.code, "/dirs/d would be created" in ran.out) == (0, True)
+    assert cli("check", folder, "--offline").ended(0, out="/dirs/d would be created")
     (folder / "b.json").write_text(json.dumps({"dirs": {"e": {"nope": 1}}}))
     ran = cli("check", folder, "--offline")
     assert (ran.code, "unknown attribute" in ran.out, f"in {folder / 'b.json'}" in ran.out) == (1, True, True)
@@ -181,14 +175,7 @@ def test_a_folder_builds_on_its_model(cli: Cli) -> None:
     ],
 )
 def test_invalid_options_are_rejected(cli: Cli, arguments: list[str], message: str) -> None:
-    ran = cli("check", *arguments)
-    assert (ran.code, message in ran.err) == (2, True), ran.err
-
-
-@pytest.mark.parametrize("arguments", [["gone.avsc", "--against", "old.avsc"], ["new.avsc", "--against", "gone.avsc"]])
-def test_missing_files_are_reported(cli: Cli, arguments: list[str]) -> None:
-    ran = cli("check", *arguments)
-    assert (ran.code, "gone.avsc: cannot be read" in ran.err) == (1, True)
+    assert cli("check", *arguments).ended(2, message)
 
 
 @pytest.mark.parametrize(
@@ -265,8 +252,7 @@ def test_against_a_folder(cli: Cli, shop: Path) -> None:
     for file in shop.iterdir():
         (before / file.name).write_bytes(file.read_bytes())
     (shop / "order.avsc").write_text(json.dumps(NEW))
-    ran = cli("check", shop, "--against", before, "--strict")
-    assert (ran.code, REPLACED in ran.out) == (1, True)
+    assert cli("check", shop, "--against", before, "--strict").ended(1, out=REPLACED)
     assert cli("check", shop / "shop.xreg.json", "--against", before / "shop.xreg.json", "--strict").code == 1
     assert cli("check", before, "--against", before, "--strict").out.startswith("accepted  before")
     assert list(Path().glob("*.db")) == []
@@ -276,8 +262,7 @@ def test_against_a_url(cli: Cli, server: str) -> None:
     with Client(server) as client:
         client.put_document(f"{S}-url", json.dumps(OLD).encode(), attributes={"format": "Avro/1.11"})
     url = f"{server}{S}-url"
-    ran = cli("check", "new.avsc", "--against", url)
-    assert (ran.code, "new.avsc#Order.total" in ran.out) == (1, True)
+    assert cli("check", "new.avsc", "--against", url).ended(1, out="new.avsc#Order.total")
     assert cli("check", "old.avsc", "--against", url).code == 0
 
 
@@ -292,8 +277,7 @@ def test_against_a_git_revision(cli: Cli, shop: Path) -> None:
     assert "accepted  new.avsc" in ran.out
     assert "compared with nothing: git has none at HEAD" in ran.out
     for source in (shop, shop / "shop.xreg.json"):
-        ran = cli("check", source, "--against", "git:HEAD", "--strict")
-        assert (ran.code, REPLACED in ran.out) == (1, True), ran.err
+        assert cli("check", source, "--against", "git:HEAD", "--strict").ended(1, out=REPLACED)
 
 
 def test_a_file_of_a_folder_that_cannot_be_compared_hides_no_other(cli: Cli) -> None:
@@ -317,8 +301,7 @@ def test_hook_of_a_linked_worktree(cli: Cli, shop: Path, monkeypatch: pytest.Mon
     (shop / "order.avsc").write_text(json.dumps(NEW))
     monkeypatch.setenv("GIT_DIR", str(Path(".git").resolve()))
     monkeypatch.setenv("GIT_INDEX_FILE", str(Path(".git/index").resolve()))
-    ran = cli("check", shop / "order.avsc", "--against", "git:HEAD", "--strict")
-    assert (ran.code, "order.avsc#Order.total" in ran.out) == (1, True)
+    assert cli("check", shop / "order.avsc", "--against", "git:HEAD", "--strict").ended(1, out="order.avsc#Order.total")
 
 
 def test_symbolic_links_in_git_are_not_followed(cli: Cli, shop: Path) -> None:
@@ -346,6 +329,7 @@ def test_format_of_the_earlier_schema_is_kept(cli: Cli) -> None:
     [
         ("new.avsc", f"{S}-gone", f"the registry has no {S}-gone, and there is no such file (--against)"),
         ("new.avsc", "gone.avsc", "gone.avsc: cannot be read"),
+        ("gone.avsc", "old.avsc", "gone.avsc: cannot be read"),
         ("shop", "gone", "gone: cannot be read"),
         ("gone", "shop", "are not both"),
         ("gone", "git:HEAD", "gone: cannot be read"),
@@ -359,15 +343,12 @@ def test_format_of_the_earlier_schema_is_kept(cli: Cli) -> None:
 def test_missing_counterpart_is_an_error(
     cli: Cli, server: str, shop: Path, source: str, against: str, message: str
 ) -> None:
-    """For each form of --against, a missing counterpart is an error and not an empty comparison."""
     cli("import", shop)
     git("init", "-q")
-    ran = cli("check", source, "--against", against.format(server=server))
-    assert (ran.code, message in ran.err) == (1, True), ran.err
+    assert cli("check", source, "--against", against.format(server=server)).ended(1, message)
 
 
 def test_without_a_rule_nothing_is_compared(cli: Cli, shop: Path) -> None:
-    """The output reports that nothing was compared."""
     cli("import", shop)
     free = "/schemagroups/check/schemas/free"
     ran = cli("check", "new.avsc", "--against", free)
@@ -385,8 +366,7 @@ def test_imports_of_files(cli: Cli) -> None:
     ran = cli("check", "protos/a/new.proto", "--against", "protos/a/old.proto")
     assert (ran.code, "it imports 'a/money.proto', which is missing" in ran.err) == (1, True)
     Path("protos/a/money.proto").write_text('syntax = "proto3"; message Money { int32 units = 1; }')
-    ran = cli("check", "protos/a/new.proto", "--against", "protos/a/old.proto")
-    assert (ran.code, "type_changed" in ran.out) == (1, True), ran.err
+    assert cli("check", "protos/a/new.proto", "--against", "protos/a/old.proto").ended(1, out="type_changed")
     assert cli("check", "protos/a/old.proto", "--against", "protos/a/old.proto").code == 0
 
 
@@ -483,8 +463,7 @@ def test_a_missing_import(cli: Cli) -> None:
     """A missing import is an error only with --strict; the message names the importing file."""
     Path("protos/a").mkdir(parents=True)
     Path("protos/a/order.proto").write_text('syntax = "proto3"; import "a/money.proto"; message Order { Money m = 1; }')
-    ran = cli("check", "protos", "--offline", "--strict")
-    assert (ran.code, "it imports 'a/money.proto', which is missing" in ran.out) == (1, True)
+    assert cli("check", "protos", "--offline", "--strict").ended(1, out="it imports 'a/money.proto', which is missing")
     assert cli("check", "protos", "--offline").code == 0
     Path("protos/a/money.proto").write_text('syntax = "proto3"; message Money {}')
     assert cli("check", "protos", "--offline", "--strict").code == 0

@@ -1,5 +1,3 @@
-"""``signalbook get``, ``delete`` and ``open``."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""``signalbook impact``."""
-
 from __future__ import annotations
 
 import json
@@ -42,8 +40,7 @@ def test_json(cli: Cli, where: list[str]) -> None:
 
 
 def test_unknown_schema_is_an_error(cli: Cli, where: list[str]) -> None:
-    ran = cli("impact", "/schemagroups/g/schemas/none", *where)
-    assert (ran.code, "/schemagroups/g/schemas/none" in ran.err) == (1, True)
+    assert cli("impact", "/schemagroups/g/schemas/none", *where).ended(1, "/schemagroups/g/schemas/none")
 
 
 def test_a_change_is_tried(cli: Cli, where: list[str], tmp_path: Path) -> None:

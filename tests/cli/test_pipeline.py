@@ -30,7 +30,6 @@ def test_the_choices_are_the_pipelines() -> None:
 
 
 def test_one_way_to_name_an_output() -> None:
-    """Commands with an output name it with ``--output``; no command has positional parameters."""
     group = get_command(app)
     assert isinstance(group, Group)
     options = {
@@ -149,9 +148,7 @@ def test_unusable_definition_is_omitted_or_stops_the_run(cli: Cli) -> None:
 
 @pytest.mark.parametrize(("option", "code"), [("--input-format", 1), ("--table-format", 2)])
 def test_an_unknown_choice(cli: Cli, option: str, code: int) -> None:
-    ran = cli("pipeline", "run", *ORDERS, "--output", "lake", option, "nonsense")
-    assert (ran.code, ran.out) == (code, "")
-    assert "nonsense" in ran.err
+    assert cli("pipeline", "run", *ORDERS, "--output", "lake", option, "nonsense").reported(code, "nonsense")
 
 
 def test_note_of_an_interrupt_is_printed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +163,6 @@ def test_note_of_an_interrupt_is_printed(cli: Cli, monkeypatch: pytest.MonkeyPat
 
 
 def test_storage_of_the_command_line_counts_more(cli: Cli) -> None:
-    """Than a job file's, each setting alone; what can be wrong with them is one line, and nothing is begun."""
     settings = 'endpoint = "https://file.example"\naccess_key_id = "${NO_SUCH_NAME}"\nregion = "x"\n'
     Path("job.toml").write_text(f'output = "s3://bucket/lake"\n[storage]\n{settings}', encoding="utf-8")
     ran = cli("pipeline", "run", "--job", "job.toml", *ORDERS)
@@ -183,9 +179,7 @@ def test_storage_of_the_command_line_counts_more(cli: Cli) -> None:
 
 @pytest.mark.parametrize("options", [(), ("--output", "x", "--registry", "http://127.0.0.1:9"), ("--pipeline", "p")])
 def test_a_status_of_what(cli: Cli, options: tuple[str, ...]) -> None:
-    ran = cli("pipeline", "status", *options)
-    assert (ran.code, ran.out) == (2, "")
-    assert "--output, or --registry" in ran.err
+    assert cli("pipeline", "status", *options).reported(2, "--output, or --registry")
 
 
 def test_undeclared_members_are_shown(capsys: pytest.CaptureFixture[str]) -> None:

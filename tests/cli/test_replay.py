@@ -48,5 +48,4 @@ def test_letters_are_judged_by_a_candidate_and_run_again(cli: Cli, tmp_path: Pat
     ],
 )
 def test_bad_input_is_reported(cli: Cli, arguments: tuple[str | Path, ...], words: str) -> None:
-    ran = cli("pipeline", *arguments)
-    assert (ran.code, words in ran.err) == (1, True), ran.err
+    assert cli("pipeline", *arguments).ended(1, words)

@@ -1,5 +1,3 @@
-"""``signalbook search``."""
-
 from __future__ import annotations
 
 import json

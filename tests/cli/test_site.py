@@ -1,5 +1,3 @@
-"""``signalbook site``."""
-
 from __future__ import annotations
 
 import json
@@ -27,9 +25,7 @@ def tree(folder: str) -> dict[str, bytes]:
 
 
 def test_a_folder_and_one_document_give_the_same(cli: Cli) -> None:
-    ran = cli("site", "source", "--out", "a")
-    assert (ran.code, ran.out) == (0, "")
-    assert "wrote 13 pages" in ran.err
+    assert cli("site", "source", "--out", "a").reported(0, "wrote 13 pages")
     summary = json.loads(cli("site", "source/a.xreg.json", "--out", "b/c", "--json").out)
     assert summary["searchable"] == 3
     assert summary["files"] == len(tree("b/c")) - 1, "and the list of them"
@@ -80,8 +76,7 @@ def test_a_list_of_files_that_leads_out_is_refused(cli: Cli, files: object) -> N
     Path("mine").write_text("mine", encoding="utf-8")
     Path("a/-").mkdir(parents=True)
     Path("a/-/site.json").write_text(json.dumps({"files": files}), encoding="utf-8")
-    ran = cli("site", "source", "--out", "a")
-    assert (ran.code, "is no list of the files of a site" in ran.err) == (1, True)
+    assert cli("site", "source", "--out", "a").ended(1, "is no list of the files of a site")
     assert Path("mine").exists()
 
 
@@ -92,9 +87,7 @@ UNREADABLE = {"none": "none does not exist", "source/a.xreg.json": "a.xreg.json"
 def test_unreadable_source_is_reported(cli: Cli, source: str, why: str) -> None:
     write({"messagegroups": {"m": {"messages": {"one": {"envelope": 5}}}}})
     Path("bad").mkdir()
-    ran = cli("site", source, "--out", "a")
-    assert ran.code == 1
-    assert why in ran.err
+    assert cli("site", source, "--out", "a").ended(1, why)
     assert not tree("a")
 
 

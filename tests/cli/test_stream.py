@@ -33,9 +33,7 @@ from .conftest import Cli
 )
 def test_bad_input(cli: Cli, job: str, options: tuple[str, ...], message: str) -> None:
     Path("job.toml").write_text(job)
-    ran = cli("pipeline", "stream", "--job", "job.toml", *options)
-    assert (ran.code, ran.out) == (1, "")
-    assert message in ran.err
+    assert cli("pipeline", "stream", "--job", "job.toml", *options).reported(1, message)
 
 
 def test_a_batch_takes_a_job_file_too(cli: Cli) -> None:

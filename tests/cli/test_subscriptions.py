@@ -1,9 +1,6 @@
-"""``signalbook subscribe`` and ``signalbook subscriptions``."""
-
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from .conftest import Cli, Ran
+from .conftest import Cli, Ran, wait_until
 
 Ask = Callable[..., Ran]
 
@@ -36,13 +33,6 @@ def shown(ran: Ran) -> Any:
     return json.loads(ran.out)
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def lines(file: Path) -> list[Any]:
     """Return the complete lines; the last line may still be incomplete."""
     whole = file.read_bytes().rpartition(b"\n")[0] if file.exists() else b""
@@ -55,16 +45,16 @@ def test_subscribed_events_are_delivered(ask: Ask, server: str, sinks: Path) -> 
     subscription_id = ask("subscribe", "file:some.jsonl", *filters).out.strip()
     for name in ("a", "b", "c"):
         httpx.put(f"{server}/schemagroups/{name}", json={}, timeout=300).raise_for_status()
-    wait_for(lambda: len(lines(sinks / "some.jsonl")) == 2)
+    wait_until(lambda: len(lines(sinks / "some.jsonl")) == 2)
     assert [event["subject"] for event in lines(sinks / "some.jsonl")] == ["/schemagroups/a", "/schemagroups/c"]
     row = f"{subscription_id}\tactive\t2\tfile:some.jsonl\n"
-    wait_for(lambda: row in ask("subscriptions", "list").out)
+    wait_until(lambda: row in ask("subscriptions", "list").out)
 
 
 def test_a_replay(ask: Ask, server: str, sinks: Path) -> None:
     httpx.put(f"{server}/schemagroups/replayed", json={}, timeout=300).raise_for_status()
     ask("subscribe", "file:all.jsonl", "--after", 0)
-    wait_for(lambda: "/schemagroups/replayed" in [event["subject"] for event in lines(sinks / "all.jsonl")])
+    wait_until(lambda: "/schemagroups/replayed" in [event["subject"] for event in lines(sinks / "all.jsonl")])
     assert lines(sinks / "all.jsonl")[0]["id"] == "1"
 
 

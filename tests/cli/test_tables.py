@@ -1,5 +1,3 @@
-"""``signalbook pipeline status`` and ``profile``."""
-
 from __future__ import annotations
 
 import json
@@ -36,8 +34,7 @@ def test_tables_of_a_run_can_be_inspected(cli: Cli, monkeypatch: pytest.MonkeyPa
 
 def test_an_empty_folder_is_no_output(cli: Cli) -> None:
     for command in ("status", "profile"):
-        ran = cli("pipeline", command, "--output", ".")
-        assert (ran.code, "no output folder" in ran.err) == (1, True)
+        assert cli("pipeline", command, "--output", ".").ended(1, "no output folder")
 
 
 @pytest.fixture

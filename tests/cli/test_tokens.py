@@ -1,5 +1,3 @@
-"""``signalbook token`` on a database."""
-
 from __future__ import annotations
 
 import json
@@ -93,8 +91,7 @@ def test_invalid_token_options_are_rejected(
 def test_token_commands_create_no_database(cli: Cli, tmp_path: Path) -> None:
     db = f"sqlite:///{tmp_path / 'r.db'}"
     for command in (("list",), ("create", "ann")):
-        refused = cli("token", *command, "--db", db)
-        assert (refused.code, "there is no registry at" in refused.err) == (1, True)
+        assert cli("token", *command, "--db", db).ended(1, "there is no registry at")
     assert cli("token", "list", "--db", db, "--server", "http://r.example").code == 2
     assert list(tmp_path.iterdir()) == []
 
@@ -105,14 +102,12 @@ POLICY = '{"rules": [{"who": ["subject:root"], "role": "administrator"}, {"who":
 def test_tokens_of_a_server(
     cli: Cli, serve: Callable[..., str], db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the credentials of commands come from."""
     (tmp_path / "policy.json").write_text(POLICY)
     root = cli("token", "create", "root", "--db", db).out.strip()
     url = serve(db=db, access_file=str(tmp_path / "policy.json"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
     monkeypatch.setenv("SIGNALBOOK_TOKEN", "")
-    refused = cli("token", "list", "--server", url)
-    assert (refused.code, "--token" in refused.err) == (1, True)
+    assert cli("token", "list", "--server", url).ended(1, "--token")
     monkeypatch.setenv("SIGNALBOOK_TOKEN", root)
     wrong = cli("token", "create", "ci", "--scope", "fly", "--server", url)
     assert (wrong.code, wrong.err.count("there is no action 'fly'")) == (1, 1), wrong.err
@@ -121,8 +116,7 @@ def test_tokens_of_a_server(
     token = created.out.strip()
     assert (created.code, tokens.split(token) is not None) == (0, True), created.err
     assert len(cli("token", "list", "--server", url).out.splitlines()) == 2
-    wrong = cli("token", "create", "ci", "--scope", "x", "--server", url)
-    assert (wrong.code, "/scopes" in wrong.err) == (1, True)
+    assert cli("token", "create", "ci", "--scope", "x", "--server", url).ended(1, "/scopes")
     (tmp_path / "token").write_text(token)
     assert cli("--token", f"file:{tmp_path / 'token'}", "get", "/schemagroups", "--server", url).code == 0
     assert cli("--token", f"file:{tmp_path / 'token'}", "token", "list", "--server", url).code == 1

@@ -123,9 +123,7 @@ def test_interrupted_trial_is_repeated(events: Path, tmp_path: Path, cli: Cli, m
 
 
 def test_folder_with_files_is_rejected(events: Path, tmp_path: Path, cli: Cli) -> None:
-    result = cli("try", events, "--folder", tmp_path)
-    assert result.code == 1
-    assert "is not empty" in result.err
+    assert cli("try", events, "--folder", tmp_path).ended(1, "is not empty")
 
 
 def test_folder_with_other_messages_is_rejected(events: Path, tmp_path: Path, cli: Cli) -> None:

@@ -451,7 +451,6 @@ def test_an_interrupted_run_has_results(calm: InProcess) -> None:
     ],
 )
 def test_answers_of_an_odd_shape(case: str, answer: JSON) -> None:
-    """Malformed responses fail the case but not the run."""
     first = iter([{"groups": {"gs": {"singular": "g"}}}, {}, {"available": ["entities"]}])
 
     def handle(request: httpx.Request) -> httpx.Response:
@@ -482,7 +481,6 @@ def test_different_error_is_advice_given_once(calm: InProcess, monkeypatch: pyte
 
 @pytest.mark.parametrize("root", ["http://(a+)+$", "http://a.example/[", "http://a b/", "javascript:x", 5, None])
 def test_root_url_is_not_used_as_a_pattern(root: JSON) -> None:
-    """The root that a server states is not treated as a pattern."""
     transport = httpx.MockTransport(lambda _: httpx.Response(200, json={"self": root}))
     with open_session(transport, Options()) as session:
         assert session._wire.root == ROOT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -109,6 +110,12 @@ class Registry:
         with self.store.read() as reader:
             return [Change.from_json(record.change) for record in reader.outbox.records(limit=10_000)]
 
+    def refused_configuration(self, name: str, body: JSON, method: str = "PUT") -> RegistryError:
+        """The error of a write of ``capabilities`` or ``modelsource`` that must fail."""
+        with pytest.raises(RegistryError) as caught:
+            self.configure(name, body, method)
+        return caught.value
+
     def refused(self, method: str, path: str, body: JSON = None, **flags: JSON) -> RegistryError:
         """The error of a command that must fail, and change nothing (R22)."""
         before, events = self.everything(), self.outbox()
@@ -117,6 +124,11 @@ class Registry:
         assert self.everything() == before
         assert self.outbox() == events
         return caught.value
+
+
+def registry_of(store: Store, **settings: Any) -> Registry:
+    """A registry with the default model and these settings."""
+    return Registry(Engine(store, settings=Settings(registry_id="test", **settings)), store)
 
 
 Make = Callable[..., Registry]

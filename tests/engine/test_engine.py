@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.engine.conftest import model_of
 
 from signalbook.access.base import Action
 from signalbook.engine.engine import PRUNED_AT_ONCE, Engine, HistoryPruned
@@ -18,7 +19,7 @@ from signalbook.storage.store import KeyValueStore, ReadTransaction, Store, Writ
 from signalbook.values import JSONObject, parse_json
 from signalbook.xid import ROOT, Xid
 
-FILES: JSONObject = {"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file"}}}}}
+FILES = model_of()
 EMPTY = Settings(model="empty", registry_id="test")
 V1 = Xid.parse("/dirs/d1/files/f1/versions/v1")
 
@@ -219,7 +220,6 @@ def test_an_import_takes_as_few(counting: tuple[Engine, Counter[str]]) -> None:
 
 
 def test_references_are_loaded_together(store: Store) -> None:
-    """Schemas, base messages, message groups and documents to compare are loaded together, however many there are."""
     counted = Counting(store)
     engine = Engine(counted, settings=Settings())
 
@@ -309,7 +309,6 @@ def test_stored_values_do_not_change_the_registry(engine: Engine) -> None:
 
 
 def test_listeners_are_notified_of_commits(engine: Engine) -> None:
-    """Sessions and batches notify once when they are committed, and not if they are undone."""
     heard: list[int] = []
     engine.listen(lambda: heard.append(engine.position()))
     before = engine.position()

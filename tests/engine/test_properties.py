@@ -8,12 +8,13 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.conftest import FreshStore
+from tests.engine.conftest import Registry, model_of
 from tests.examples import examples
 
 from signalbook.engine.engine import Engine
 from signalbook.engine.read.nodes import EXPORT
 from signalbook.engine.read.view import ViewOptions
-from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
+from signalbook.engine.write.commands import Command, Flags, Method
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage.base import Row
@@ -68,39 +69,30 @@ MODES = st.sampled_from(["manual", "createdat", "semver"])
 MANY = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-class Registry:
-    """A fresh registry."""
+def registry_of_files(store: Store, mode: str, maxversions: int = 0) -> Registry:
+    """A registry whose files have this ``versionmode`` and ``maxversions``."""
+    registry = Registry(Engine(store, settings=Settings(model="empty")), store)
+    kind = {"kind": {"type": "string"}}
+    registry.configure("modelsource", model_of(versionmode=mode, maxversions=maxversions, attributes=kind))
+    return registry
 
-    def __init__(self, store: Store, mode: str, maxversions: int = 0) -> None:
-        self.store = store
-        self.engine = Engine(store, settings=Settings(model="empty"))
-        kind = {"kind": {"type": "string"}}
-        files = {"singular": "file", "versionmode": mode, "maxversions": maxversions, "attributes": kind}
-        model = {"groups": {"dirs": {"singular": "dir", "resources": {"files": files}}}}
-        self.do(ConfigCommand(name="modelsource", method=Method.PUT, body=model))
 
-    def do(self, command: Command | ConfigCommand) -> bool:
-        """Return True if the command was accepted."""
-        try:
-            with self.engine.writing() as session:
-                session.execute(command)
-        except RegistryError:
-            return False
-        return True
+def takes(registry: Registry, command: Command) -> bool:
+    """Return True if the command was accepted."""
+    try:
+        registry.do(command)
+    except RegistryError:
+        return False
+    return True
 
-    def rows(self) -> dict[Xid, Row]:
-        with self.store.read() as reader:
-            root = reader.entities.get(ROOT)
-            assert root is not None
-            rows_by_xid, level = {ROOT: root}, [root]
-            while level:
-                level = list(reader.entities.children([row.key for row in level]))
-                rows_by_xid |= {row.xid: row for row in level}
-            return rows_by_xid
 
-    def export(self) -> JSONObject:
-        with self.engine.reading() as view:
-            return view.render_entity(ROOT, ViewOptions(inline=EXPORT, doc=True))
+def rows_of(registry: Registry) -> dict[Xid, Row]:
+    return {row.xid: row for row in registry.everything()}
+
+
+def export(registry: Registry) -> JSONObject:
+    with registry.engine.reading() as view:
+        return view.render_entity(ROOT, ViewOptions(inline=EXPORT, doc=True))
 
 
 def essence(rows: dict[Xid, Row], *, created: bool = True) -> list[tuple[object, ...]]:
@@ -121,16 +113,16 @@ def essence(rows: dict[Xid, Row], *, created: bool = True) -> list[tuple[object,
 def test_put_twice_is_once(fresh_store: FreshStore, before: list[Command], put: Command, mode: str) -> None:
     """Only epoch and modifiedat differ (R142)."""
     with fresh_store() as store:
-        registry = Registry(store, mode)
+        registry = registry_of_files(store, mode)
         for write in before:
-            registry.do(write)
+            takes(registry, write)
         put = copy.deepcopy(put)
-        if not registry.do(put):
+        if not takes(registry, put):
             return
-        once = registry.rows()
+        once = rows_of(registry)
         again = Command(method=put.method, target=put.target, body=put.body, flags=Flags(ignore=frozenset({"epoch"})))
-        if registry.do(again):
-            assert essence(registry.rows()) == essence(once)
+        if takes(registry, again):
+            assert essence(rows_of(registry)) == essence(once)
 
 
 @MANY
@@ -138,11 +130,11 @@ def test_put_twice_is_once(fresh_store: FreshStore, before: list[Command], put: 
 def test_a_registry_stays_sound(fresh_store: FreshStore, writes: list[Command], mode: str, maxversions: int) -> None:
     """Epochs only grow, a rejected write changes nothing, and pointers have targets (R22, R34, R93, R225, R239)."""
     with fresh_store() as store:
-        registry = Registry(store, mode, maxversions)
+        registry = registry_of_files(store, mode, maxversions)
         for write in writes:
-            before = registry.rows()
-            accepted = registry.do(write)
-            after = registry.rows()
+            before = rows_of(registry)
+            accepted = takes(registry, write)
+            after = rows_of(registry)
             if not accepted:
                 assert after == before
             for xid in before.keys() & after.keys():
@@ -170,14 +162,14 @@ def check_sound(rows: dict[Xid, Row], maxversions: int) -> None:
 def test_an_export_imports(fresh_store: FreshStore, writes: list[Command], mode: str) -> None:
     """R276, R277."""
     with fresh_store() as first_store, fresh_store() as two:
-        registry, other = Registry(first_store, mode), Registry(two, mode)
+        registry, other = registry_of_files(first_store, mode), registry_of_files(two, mode)
         for write in writes:
-            registry.do(write)
-        exported = registry.export()
+            takes(registry, write)
+        exported = export(registry)
         flags = Flags(ignore=frozenset({"epoch"}))
-        assert other.do(Command(method=Method.PUT, target=ROOT, body=copy.deepcopy(exported), flags=flags))
-        assert essence(other.rows(), created=False) == essence(registry.rows(), created=False)
-        again = other.export()
+        assert takes(other, Command(method=Method.PUT, target=ROOT, body=copy.deepcopy(exported), flags=flags))
+        assert essence(rows_of(other), created=False) == essence(rows_of(registry), created=False)
+        again = export(other)
         for document in (exported, again):
             _strip(document)
         assert again == exported

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.engine.conftest import Registry
+from tests.engine.conftest import Registry, registry_of
 
 from signalbook.access.base import Identity
 from signalbook.access.policy import read_policy
-from signalbook.engine.engine import Engine
 from signalbook.engine.read.nodes import ALL
 from signalbook.engine.read.relations import find_relations
 from signalbook.engine.read.schemas import SchemaReferences
@@ -19,7 +18,6 @@ from signalbook.engine.read.view import ViewOptions
 from signalbook.engine.write.commands import Command, Method
 from signalbook.formats.base import Resolve, SchemaError, find
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.settings import Settings
 from signalbook.storage.store import Store
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Xid
@@ -28,10 +26,6 @@ MakeStore = Callable[[], Store]
 MONEY = 'syntax = "proto3"; package m; message Money { int32 units = 1; }'
 SHOP = "/schemagroups/shop"
 ORDER = f"{SHOP}/schemas/order"
-
-
-def registry_of(store: Store) -> Registry:
-    return Registry(Engine(store, settings=Settings(registry_id="test")), store)
 
 
 @pytest.fixture
@@ -426,7 +420,6 @@ def test_hidden_schemas_are_not_resolved(registry: Registry) -> None:
     ],
 )
 def test_dependents_are_found(sqlite_store: MakeStore, body: JSONObject, name: str, other: JSONObject) -> None:
-    """The explorer shows what a schema uses, and by what it is used."""
     registry = registry_of(sqlite_store())
     target = Xid.parse(f"{SHOP}/schemas/{name}")
     registry.put(str(target), other)

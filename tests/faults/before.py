@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
+from tests.api.test_pipelines import report
 from tests.faults.cluster import Database
 from tests.serving import answers, kept_port
 
@@ -103,32 +104,7 @@ def fill(client: httpx.Client) -> None:
         subscription = {"protocol": "FILE", "sink": sink, "filters": [{"prefix": {"subject": "/schemagroups"}}]}
         put("/subscriptions", subscription | ({"config": {"after": "0"}} if number else {}), "POST")
     for batch in ("b1", "b2"):
-        put("/pipelines/orders/reports", REPORT | {"batch": batch}, "POST")
-
-
-REPORT: Final[dict[str, Any]] = {
-    "batch": "b",
-    "fingerprint": "f" * 64,
-    "finished": "2026-01-02T03:04:05Z",
-    "read": 3,
-    "landed": 2,
-    "dead_lettered": 1,
-    "dropped": 0,
-    "seconds": 1.5,
-    "events_per_second": 2,
-    "bytes": {"read": 90, "written": 1000},
-    "lag": {"oldest": "2026-01-02T03:00:00Z", "newest": "2026-01-02T03:04:00Z", "seconds": 5.0},
-    "by_message": {
-        "/messagegroups/m/messages/placed": {
-            "landed": 2,
-            "rejected": 1,
-            "rejected_share": 0.333333,
-            "reasons": {"no_match": 1},
-        }
-    },
-    "reasons": {"no_match": 1},
-    "violations": [],
-}
+        put("/pipelines/orders/reports", report(batch), "POST")
 
 
 def shown(client: httpx.Client) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, Final
 
 from tests.fuzzing import hostile
-from tests.fuzzing.drafting import Draft, json_body, method, pick
+from tests.fuzzing.drafting import Draft, choose_members, json_body, method, pick
 from tests.fuzzing.hostile import text
 
 _MOUNTS: Final = ("/compat/confluent", "/compat/confluent", "/apis/ccompat/v7")
@@ -84,23 +84,16 @@ def _schema(random: Random) -> dict[str, Any]:
         "schemaTagsToAdd": [{"schemaEntity": {"entityPath": "a.b.R.a", "entityType": "sr_field"}, "tags": ["PII"]}],
         "propagateSchemaTags": True,
     }
-    chosen = random.sample(list(members), random.choice((0, 0, 1, 2)))
-    return {"schema": data.decode("utf-8", "replace"), "schemaType": kind} | {name: members[name] for name in chosen}
+    chosen = choose_members(random, members, (0, 0, 1, 2))
+    return {"schema": data.decode("utf-8", "replace"), "schemaType": kind, **chosen}
 
 
 def _subjects(random: Random) -> Draft:
     subject, version = _subject(random), _version(random)
-    path = random.choice(
-        (
-            f"/subjects/{subject}",
-            *[f"/subjects/{subject}/versions"] * 4,
-            f"/subjects/{subject}/versions/{version}",
-            f"/subjects/{subject}/versions/{version}",
-            f"/subjects/{subject}/versions/{version}/tags",
-            f"/compatibility/subjects/{subject}/versions",
-            f"/compatibility/subjects/{subject}/versions/{version}",
-        )
-    )
+    versions = f"/subjects/{subject}/versions"
+    one = f"{versions}/{version}"
+    paths = [f"/subjects/{subject}", *[versions] * 4, one, one, f"{one}/tags"]
+    path = random.choice([*paths, f"/compatibility{versions}", f"/compatibility{one}"])
     draft = Draft(method=method(random, "POST", "POST", "POST", "DELETE"), path=path)
     if draft.method == "POST":
         tags = [{"schemaEntity": {"entityPath": "a.b.R.a", "entityType": "sr_field"}, "tags": ["PII"]}]
@@ -112,28 +105,12 @@ def _subjects(random: Random) -> Draft:
 def _reads(random: Random) -> Draft:
     subject, version = _subject(random), _version(random)
     number = pick(random, "1", "2", "3", "0", "-1", "2147483647", "99999999999")
-    path = random.choice(
-        (
-            "",
-            "/",
-            "/contexts",
-            f"/contexts/{pick(random, '.g1', '.g3')}",
-            "/subjects",
-            f"/subjects/{subject}/metadata",
-            f"/subjects/{subject}/versions/{version}/schema",
-            f"/subjects/{subject}/versions/{version}/referencedby",
-            "/schemas",
-            "/schemas/types",
-            f"/schemas/ids/{number}",
-            f"/schemas/ids/{number}/schema",
-            f"/schemas/ids/{number}/subjects",
-            f"/schemas/ids/{number}/versions",
-            f"/schemas/guids/{pick(random, '0' * 36, '00000000-0000-0000-0000-000000000001')}",
-            "/v1/metadata/id",
-            "/v1/metadata/version",
-        )
-    )
-    return Draft(method=method(random, "GET", "DELETE"), path=path)
+    paths = ["", "/", "/contexts", f"/contexts/{pick(random, '.g1', '.g3')}", "/subjects", "/schemas", "/schemas/types"]
+    paths += [f"/subjects/{subject}/metadata", "/v1/metadata/id", "/v1/metadata/version"]
+    paths += [f"/subjects/{subject}/versions/{version}/{part}" for part in ("schema", "referencedby")]
+    paths += [f"/schemas/ids/{number}{part}" for part in ("", "/schema", "/subjects", "/versions")]
+    paths += [f"/schemas/guids/{pick(random, '0' * 36, '00000000-0000-0000-0000-000000000001')}"]
+    return Draft(method=method(random, "GET", "DELETE"), path=random.choice(paths))
 
 
 def _settings(random: Random) -> Draft:
@@ -153,20 +130,17 @@ def _settings(random: Random) -> Draft:
             "defaultRuleSet": {"domainRules": []},
             "overrideRuleSet": {"migrationRules": []},
         }
-        value = {name: config[name] for name in random.sample(list(config), random.randrange(1, 4))}
+        value = choose_members(random, config, range(1, 4))
         draft.body = json_body(random, {"mode": random.choice(_MODES)} if path.startswith("/mode") else value)
     return draft
 
 
 def _associations(random: Random) -> Draft:
     resource_id = pick(random, "r1", "r2")
-    path = random.choice(
-        (
-            *("/associations", "/associations:batchGet", "/associations:batchMutate"),
-            *(f"/associations/subjects/{_subject(random)}", f"/associations/resources/{resource_id}"),
-            *(f"/associations/resources/{resource_id}", f"/associations/resources/k/{pick(random, 't', 'u')}"),
-        )
-    )
+    resource = f"/associations/resources/{resource_id}"
+    paths = ["/associations", "/associations:batchGet", "/associations:batchMutate", resource, resource]
+    paths += [f"/associations/subjects/{_subject(random)}", f"/associations/resources/k/{pick(random, 't', 'u')}"]
+    path = random.choice(paths)
     draft = Draft(method=method(random, "POST", "POST", "PUT", "DELETE"), path=path)
     if draft.method in ("POST", "PUT"):
         association = {
@@ -177,9 +151,8 @@ def _associations(random: Random) -> Draft:
             "frozen": random.random() < 0.3,
             "schema": _schema(random),
         }
-        chosen = random.sample(list(association), random.randrange(2, len(association)))
-        resource = {"resourceName": "t", "resourceNamespace": "k", "resourceId": resource_id, "resourceType": "topic"}
-        value: dict[str, Any] = {**resource, "associations": [{name: association[name] for name in chosen}]}
+        value: dict[str, Any] = {"resourceName": "t", "resourceNamespace": "k", "resourceId": resource_id}
+        value |= {"resourceType": "topic", "associations": [choose_members(random, association, range(2, 6))]}
         if ":batch" in path:
             value = {"requests": [value] * random.choice((1, 2, 200))}
         draft.body = json_body(random, value)

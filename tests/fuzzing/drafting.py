@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
@@ -66,6 +66,11 @@ def method(random: Random, *writes: str) -> str:
 def json_body(random: Random, value: Any) -> bytes:
     data = dumped(random, value, faults=random.choice((0, 0, 0, 1, 1, 2, 4)))
     return spoilt(random, data) if random.random() < 0.05 else data
+
+
+def choose_members(random: Random, members: dict[str, Any], counts: Sequence[int]) -> dict[str, Any]:
+    """Return as many of the members as one of ``counts`` says."""
+    return {name: members[name] for name in random.sample(list(members), random.choice(counts))}
 
 
 def many(random: Random, make: Callable[[], Any], *names: str) -> dict[str, Any]:

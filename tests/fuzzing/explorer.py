@@ -48,35 +48,21 @@ _FIELDS: Final = {
 
 def _entity(random: Random) -> str:
     kind = random.choice(("schemagroups", "schemagroups", "messagegroups", "endpoints"))
-    resource = f"/{kind}/{group_id(random)}/{'schemas' if kind == 'schemagroups' else 'messages'}/{resource_id(random)}"
-    return random.choice(
-        (
-            "",
-            f"/{kind}",
-            resource.rpartition("/")[0].rpartition("/")[0],
-            resource.rpartition("/")[0],
-            resource,
-            resource,
-            f"{resource}/meta",
-            f"{resource}/versions",
-            f"{resource}/versions/{version_id(random)}",
-            f"{resource}/{segment(random)}",
-        )
-    )
+    group = f"/{kind}/{group_id(random)}"
+    resources = f"{group}/{'schemas' if kind == 'schemagroups' else 'messages'}"
+    resource = f"{resources}/{resource_id(random)}"
+    parts = ("meta", "versions", f"versions/{version_id(random)}", segment(random))
+    return random.choice(("", f"/{kind}", group, resources, resource, resource, *(f"{resource}/{p}" for p in parts)))
 
 
 def pages(random: Random) -> Draft:
     """Make a request for a page, a search or an impact."""
     entity = _entity(random)
-    path = random.choice(
-        (
-            *(f"/ui{entity}", f"/ui{entity}", f"/ui{entity}", "/ui/-/search", "/ui/-/compare", "/ui/-/changes"),
-            *("/ui/-/pipelines", f"/ui/-/pipelines/{pick(random, 'p1', 'p2')}", "/ui/-/subscriptions", "/ui/-/login"),
-            *("/ui/-/login/issuer", "/ui/-/login/callback", "/ui/-/identity", f"/ui/-/relations{entity}"),
-            *(f"/ui/-/impact{entity}", f"/ui/-/try{entity}", f"/ui/-/edit{entity}", f"/ui/-/{segment(random)}"),
-            *("/search", "/search", "/impact", "/impact"),
-        )
-    )
+    names = ["search", "compare", "changes", "pipelines", f"pipelines/{pick(random, 'p1', 'p2')}", "subscriptions"]
+    names += ["login", "login/issuer", "login/callback", "identity", segment(random)]
+    names += [f"{name}{entity}" for name in ("relations", "impact", "try", "edit")]
+    paths = [f"/ui{entity}"] * 3 + [f"/ui/-/{name}" for name in names]
+    path = random.choice([*paths, "/search", "/search", "/impact", "/impact"])
     draft = Draft(method=method(random, "GET", "GET", "POST"), path=path)
     names = random.choices(list(_QUERY), k=random.choice((0, 1, 1, 2, 4)))
     if path in ("/ui/-/search", "/search"):

@@ -137,22 +137,14 @@ def _large(random: Random) -> Draft:
             lambda: b"\xff" * size,
         )
     )()
-    path = random.choice(
-        (
-            *("/schemagroups/big", "/schemagroups/g1/schemas/s1", f"{DRAFT}/schemagroups/g1/schemas/s1"),
-            *("/check/schemagroups/big", "/access", "/subscriptions", "/modelsource"),
-        )
-    )
+    paths = ["/schemagroups/big", "/schemagroups/g1/schemas/s1", f"{DRAFT}/schemagroups/g1/schemas/s1"]
+    path = random.choice([*paths, "/check/schemagroups/big", "/access", "/subscriptions", "/modelsource"])
     return Draft(method=random.choice(("PUT", "POST")), path=path, body=body)
 
 
 _HEADERS: Final[dict[str, tuple[str, ...]]] = {
     "Accept": (
-        "*/*",
-        "application/json; indent=2",
-        "text/plain",
-        "application/json;q=0",
-        "x",
+        *("*/*", "application/json; indent=2", "text/plain", "application/json;q=0", "x"),
         "application/json; indent=9",
     ),
     "Accept-Encoding": ("gzip", "zstd", "gzip;q=0, *", "identity;q=0", "zstd;q=x", ","),

@@ -112,12 +112,8 @@ class Connection:
         headers: dict[str, str] = {}
         for line in lines[1:]:
             name, colon, value = line.partition(":")
-            if (
-                not colon
-                or not name
-                or name != name.strip()
-                or any(ord(character) < 32 and character != "\t" for character in line)
-            ):
+            has_controls = any(ord(character) < 32 and character != "\t" for character in line)
+            if not colon or not name or name != name.strip() or has_controls:
                 raise WireError(f"no header: {line[:100]!r}")
             headers[name.lower()] = value.strip()
         endless = headers.get("content-type", "").startswith("text/event-stream")

@@ -4,7 +4,7 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -182,30 +182,22 @@ def test_restore_writes_in_its_transaction(filled: str, target: str, tmp_path: P
     assert everything(target) == everything(filled)
 
 
-def change_a_row(connection: sqlite3.Connection) -> None:
-    connection.execute("UPDATE entities SET epoch = epoch + 1 WHERE xid = '/schemagroups/e1'")
-
-
-def lose_a_row(connection: sqlite3.Connection) -> None:
-    connection.execute("DELETE FROM outbox WHERE position = (SELECT max(position) FROM outbox)")
-
-
-def lose_a_table(connection: sqlite3.Connection) -> None:
-    connection.execute("DROP TABLE notes")
-
-
-def lose_the_manifest(connection: sqlite3.Connection) -> None:
-    connection.execute("DELETE FROM backup")
-
-
-@pytest.mark.parametrize("damage", [change_a_row, lose_a_row, lose_a_table, lose_the_manifest])
-def test_damaged_backups_are_refused(tmp_path: Path, damage: Callable[[sqlite3.Connection], None]) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE entities SET epoch = epoch + 1 WHERE xid = '/schemagroups/e1'",
+        "DELETE FROM outbox WHERE position = (SELECT max(position) FROM outbox)",
+        "DROP TABLE notes",
+        "DELETE FROM backup",
+    ],
+)
+def test_damaged_backups_are_refused(tmp_path: Path, damage: str) -> None:
     url, backup = f"sqlite:///{tmp_path / 'signalbook.db'}", tmp_path / "backup"
     with registry(url) as engine:
         put(engine, "/schemagroups/e1", {})
     assert back_up(url, backup, timeout=TIMEOUT) == verify(backup)
     with closing(sqlite3.connect(backup)) as connection:
-        damage(connection)
+        connection.execute(damage)
         connection.commit()
     with pytest.raises(BackupError, match="use another backup"):
         verify(backup)

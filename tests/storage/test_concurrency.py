@@ -117,16 +117,12 @@ def test_a_writer_that_waits_too_long_is_refused(store_url: str) -> None:
         for store in stores:  # the same program and, in effect, another one
             with pytest.raises(StorageBusy, match="try again"), store.write():
                 pass
-            assert_readable(store)
+            with store.read() as reader:
+                assert reader.settings.config_epoch("modelsource") == 0
     for store in stores:
         with store.write() as writer:
             writer.settings.put_config("modelsource", {})
         store.close()
-
-
-def assert_readable(store: Store) -> None:
-    with store.read() as reader:
-        assert reader.settings.config_epoch("modelsource") == 0
 
 
 def test_more_readers_than_connections_wait_their_turn(shared: Store) -> None:

@@ -7,13 +7,13 @@ from threading import get_ident
 from typing import Any
 
 import pytest
+from tests.storage.test_behaviour import a_row
 
 from signalbook.storage import confluent
-from signalbook.storage.base import Row
 from signalbook.storage.confluent import MOST, IdTaken, NoIdLeft, SoftDeleted
 from signalbook.storage.store import Store
 from signalbook.storage.transaction import SqlTransaction
-from signalbook.values import digest, now
+from signalbook.values import digest
 from signalbook.xid import Xid
 
 ONE, TWO, THREE = (digest(text) for text in (b"1", b"2", b"3"))
@@ -157,16 +157,10 @@ def test_all_numbers_used(store: Store, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_versions_are_found_by_number_in_their_group(store: Store) -> None:
     rows = [
-        Row(key=key, parent=1, xid=Xid.parse(xid), epoch=1, createdat=now(), modifiedat=now(), schemaid=number)
-        for key, (xid, number) in enumerate(
-            [
-                ("/schemagroups/g/schemas/a/versions/1", 1),
-                ("/schemagroups/g/schemas/b/versions/2", 1),
-                ("/schemagroups/g/schemas/b/versions/3", 2),
-                ("/schemagroups/g2/schemas/a/versions/4", 1),
-            ],
-            10,
-        )
+        a_row(10, 1, Xid.parse("/schemagroups/g/schemas/a/versions/1"), schemaid=1),
+        a_row(11, 1, Xid.parse("/schemagroups/g/schemas/b/versions/2"), schemaid=1),
+        a_row(12, 1, Xid.parse("/schemagroups/g/schemas/b/versions/3"), schemaid=2),
+        a_row(13, 1, Xid.parse("/schemagroups/g2/schemas/a/versions/4"), schemaid=1),
     ]
     with store.write() as writer:
         writer.entities.insert(rows)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.storage.test_behaviour import GROUP, plant, plant_things
 
-from signalbook.storage.base import Condition, Row, Selection
+from signalbook.storage.base import Condition, Selection
 from signalbook.storage.store import Store
 from signalbook.xid import ROOT, Xid
 
@@ -16,27 +16,21 @@ THING = GROUP / "things"
 def things_key(store: Store) -> int:
     """``t`` with the Versions 1 and B, ``u`` with 1, ``v`` a reference to ``t``, ``w`` to nothing; the Group's key."""
     with store.write() as writer:
-        rows: list[Row] = []
-        for name, more in (
-            ("t", {"defaultversionid": "B", "attributes": {"meta": "100%_!"}}),
-            ("u", {"defaultversionid": "1"}),
-            ("v", {"xref": THING / "t"}),
-            ("w", {"xref": THING / "none"}),
-        ):
-            if not rows:
-                rows = plant_things(writer, [name], **more)
-            else:
-                parent = writer.entities.get(GROUP)
-                rows += plant(writer, parent, [THING / name], **more)
-        plant(writer, rows[0], [THING / "t" / "versions" / "1"], attributes={"name": "One"})
-        plant(writer, rows[0], [THING / "t" / "versions" / "B"], attributes={"name": "Stra\u00dfe"})
-        plant(writer, rows[1], [THING / "u" / "versions" / "1"], attributes={"name": "\u00e4"})
-        return rows[0].parent
+        (t,) = plant_things(writer, ["t"], defaultversionid="B", attributes={"meta": "100%_!"})
+        group = writer.entities.get(GROUP)
+        (u,) = plant(writer, group, [THING / "u"], defaultversionid="1")
+        plant(writer, group, [THING / "v"], xref=THING / "t")
+        plant(writer, group, [THING / "w"], xref=THING / "none")
+        plant(writer, t, [THING / "t" / "versions" / "1"], attributes={"name": "One"})
+        plant(writer, t, [THING / "t" / "versions" / "B"], attributes={"name": "Stra\u00dfe"})
+        plant(writer, u, [THING / "u" / "versions" / "1"], attributes={"name": "\u00e4"})
+        return t.parent
 
 
-def chosen(store: Store, parent: int, *tests: Condition, **more: Any) -> list[str]:
+def chosen(store: Store, parent: int, *alternatives: tuple[Condition, ...], **more: Any) -> list[str]:
     """The folded ids of each way to a Version."""
-    selection = Selection(parent=parent, types=("things", "versions"), resource=0, alternatives=(tests,), **more)
+    alternatives = alternatives or ((),)
+    selection = Selection(parent=parent, types=("things", "versions"), resource=0, alternatives=alternatives, **more)
     with store.read() as reader:
         return ["/".join(hit.folded for hit in way) for way in reader.entities.select(selection)]
 
@@ -66,18 +60,13 @@ def contains(*values: str, step: int = 1, part: Any = "own") -> Condition:
 )
 def test_ways(store: Store, things_key: int, tests: tuple[Condition, ...], expected: list[str]) -> None:
     """Rows are in the order of their ids, and references are followed; a text with a sharp s matches everything."""
-    assert chosen(store, things_key, *tests) == expected
+    assert chosen(store, things_key, tests) == expected
 
 
 def test_alternatives(store: Store, things_key: int) -> None:
-    first_condition = Condition(step=0, part="own", column="folded", relation="=", values=("u",))
-    two = Condition(step=1, part="own", column="folded", relation="=", values=("b",))
-    with store.read() as reader:
-        selection = Selection(
-            parent=things_key, types=("things", "versions"), resource=0, alternatives=((first_condition,), (two,))
-        )
-        expected = ["t/b", "u/1", "v/b"]
-        assert ["/".join(hit.folded for hit in way) for way in reader.entities.select(selection)] == expected
+    thing = Condition(step=0, part="own", column="folded", relation="=", values=("u",))
+    version = Condition(step=1, part="own", column="folded", relation="=", values=("b",))
+    assert chosen(store, things_key, (thing,), (version,)) == ["t/b", "u/1", "v/b"]
 
 
 def test_selection_can_start_after_an_id(store: Store, things_key: int) -> None:

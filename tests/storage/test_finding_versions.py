@@ -1,18 +1,16 @@
 from __future__ import annotations
 
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from sqlalchemy import make_url
+from tests.storage.test_behaviour import a_row
 
 from signalbook.storage import open_store
-from signalbook.storage.base import Row
 from signalbook.storage.entities import EntityStatements
 from signalbook.storage.postgres import Postgres
-from signalbook.storage.sqlite import SQLite
 from signalbook.storage.store import Store
-from signalbook.values import digest, now
+from signalbook.values import digest
 from signalbook.xid import Xid
 
 VERSIONS = Xid.parse("/groups/g/things/t/versions")
@@ -25,15 +23,10 @@ ROWS = [(1, "a", ONE), (1, None, TWO), (1, "b", ONE), (2, "a", ONE), (2, None, N
 def filled(store: Store) -> Store:
     with store.write() as writer:
         writer.entities.put_documents({ONE: b"1", TWO: b"2"})
+        rows = enumerate(ROWS, 10)
         writer.entities.insert(
-            [
-                Row(
-                    key=key, parent=parent, xid=VERSIONS / str(key), epoch=1, createdat=now(), modifiedat=now(),
-                    uri=uri, document=document,
-                )
-                for key, (parent, uri, document) in enumerate(ROWS, 10)
-            ]
-        )  # fmt: skip
+            [a_row(key, parent, VERSIONS / str(key), uri=uri, document=doc) for key, (parent, uri, doc) in rows]
+        )
     return store
 
 
@@ -69,13 +62,8 @@ def test_version_with_a_document_is_found(
 def test_postgres_uses_the_index_too(postgres_database: str, mode: str) -> None:
     """The index is used whether or not the URIs are known when the query is planned (A-21)."""
     store = open_store(postgres_database)
-    stamp = now()
     with store.write() as writer:
-        rows = [
-            Row(key=n, parent=1, xid=VERSIONS / str(n), epoch=1, createdat=stamp, modifiedat=stamp, uri=f"u{n}")
-            for n in range(2, 5000)
-        ]
-        writer.entities.insert(rows)
+        writer.entities.insert([a_row(n, 1, VERSIONS / str(n), uri=f"u{n}") for n in range(2, 5000)])
     store.close()
     dialect = Postgres(make_url(postgres_database), timeout=9)
     sql = EntityStatements(dialect).named.replace("%(uris)s", "$1").replace("%(limit)s", "$2")
@@ -98,25 +86,3 @@ def test_last_numbers(store: Store) -> None:
     with store.read() as reader:
         lower = Xid.parse("/schemagroups/G/schemas/one")
         assert reader.entities.last_numbers([lower, other, first.owner]) == {lower: 7, other: 1}
-
-
-@pytest.mark.parametrize(
-    ("name", "step"),
-    [
-        ("named", "USING INDEX entities_by_uri (uri=?)"),
-        ("holders", "USING INDEX entities_by_document (document=? AND parent=?)"),
-    ],
-)
-def test_queries_use_an_index(tmp_path: Path, name: str, step: str) -> None:
-    """One query is made, which reads no other rows (A-21, A-45)."""
-    path = tmp_path / "s.db"
-    open_store(f"sqlite:///{path}").close()
-    dialect = SQLite(path, timeout=1)
-    sql = getattr(EntityStatements(dialect), name)
-    parameters = {"uris": '["a", "b"]', "limit": 1, "parent": 1, "document": "a"}
-    with closing(dialect.connect()) as connection:
-        plan = [
-            str(step_text[3]) for step_text in connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall()
-        ]
-    assert plan[0] == f"SEARCH entities {step}"
-    assert not any(step_text.startswith("SCAN entities") for step_text in plan)

@@ -17,21 +17,8 @@ def change(writer: WriteTransaction) -> None:
     writer.outbox.append([{}], time=STAMP, correlationid="c")
 
 
-def configure(writer: WriteTransaction) -> None:
-    writer.settings.put_config("x", 1)
-
-
-def note(writer: WriteTransaction) -> None:
-    writer.settings.put("deliveries/1", {"position": 7})
-
-
-def report(writer: WriteTransaction) -> None:
-    writer.reports.put_report("p", "b", "{}", {}, time=STAMP, keep=2)
-
-
-@pytest.mark.parametrize("write", [change, configure])
+@pytest.mark.parametrize("write", [change, lambda writer: writer.settings.put_config("x", 1)], ids=["change", "config"])
 def test_every_commit_changes_the_generation(store_url: str, write: Callable[[WriteTransaction], None]) -> None:
-    """Also one that nobody is reported of."""
     here, there = open_store(store_url), open_store(store_url)
     seen = [(here.generation(), there.generation())]
     for writer in (here, there, here):
@@ -43,7 +30,14 @@ def test_every_commit_changes_the_generation(store_url: str, write: Callable[[Wr
     there.close()
 
 
-@pytest.mark.parametrize("write", [note, report])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda writer: writer.settings.put("deliveries/1", {"position": 7}),
+        lambda writer: writer.reports.put_report("p", "b", "{}", {}, time=STAMP, keep=2),
+    ],
+    ids=["setting", "report"],
+)
 def test_reports_do_not_change_the_generation(store: Store, write: Callable[[WriteTransaction], None]) -> None:
     """Cached responses stay valid, however often a pipeline reports or a delivery advances."""
     with store.write() as transaction:

@@ -9,9 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect
@@ -26,7 +24,7 @@ from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.storage.base import Row, StorageError
 from signalbook.storage.schema import REVISION, TABLES
-from signalbook.storage.store import MIGRATIONS, Store, WriteTransaction
+from signalbook.storage.store import MIGRATIONS, Store, WriteTransaction, _migrate, find_dialect
 from signalbook.storage.subscriptions import RETRYING, DeliveryState, StoredConsent
 from signalbook.storage.words import CURRENT, Condition, Phrase, WordQuery
 from signalbook.storage.writing import GroupUsage
@@ -256,11 +254,9 @@ def test_subscriptions_stored_as_values_get_their_tables(store_url: str, tmp_pat
         assert reader.subscriptions.consent(FIRST) == StoredConsent(sink="https://a.example/hook", rate=120)
         assert reader.subscriptions.consent(SECOND) is None
         assert reader.subscriptions.deliveries("", "g").keys() == {FIRST, SECOND}
-        remaining = {
-            name: reader.settings.get(name) for name in ("delivery/lease", "delivery/consents", "subscriptions")
-        }
-        expected = {"delivery/lease": {"holder": "me", "beat": 41}, "delivery/consents": "ab", "subscriptions": None}
-        assert remaining == expected
+        assert reader.settings.get("delivery/lease") == {"holder": "me", "beat": 41}
+        assert reader.settings.get("delivery/consents") == "ab"
+        assert reader.settings.get("subscriptions") is None
         assert reader.settings.get(f"deliveries/{FIRST}") is None
     with engine.writing() as session:
         created = subscriptions.create(session, Subscription(id="", protocol="FILE", sink="file:b.jsonl"))
@@ -293,10 +289,8 @@ def test_discovery_stays_available(store_url: str) -> None:
         with engine.reading() as view:
             capabilities = view.capabilities
         assert list(capabilities["available"])[:2] == [".xregistry", "capabilities"]
-        assert (capabilities["available"][".xregistry"], capabilities["ignores"]) == (
-            {"mutable": False},
-            ["epoch", "id"],
-        )
+        assert capabilities["available"][".xregistry"] == {"mutable": False}
+        assert capabilities["ignores"] == ["epoch", "id"]
         with engine.writing() as session:
             body: JSON = {"available": {name: {} for name in ("capabilities", "entities", "model")}}
             session.execute(ConfigCommand(name="capabilities", method=Method.PATCH, body=body))
@@ -321,13 +315,9 @@ def run(url: str, *statements: str) -> None:
 
 def at_revision(revision: str, url: str, *rows: str) -> None:
     """Make a database as an older program left it, with these rows in it."""
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, revision)
-    engine.dispose()
+    dialect = find_dialect(url, 60)
+    _migrate(dialect, revision, None)
+    dialect.close()
     run(url, *rows)
 
 

@@ -45,11 +45,7 @@ def touch(store: Store) -> int:
     [
         (errors.LockNotAvailable("x"), StorageBusy, "another writer held the database for 7 s"),
         (errors.QueryCanceled("x"), StorageBusy, "another writer"),
-        (
-            errors.DiskFull("could not extend file"),
-            StorageFull,
-            "disk is full; free some space there (could not extend",
-        ),
+        (errors.DiskFull("could not extend"), StorageFull, "disk is full; free some space there (could not extend"),
         (errors.ReadOnlySqlTransaction("x"), StorageError, "name the primary server"),
         (errors.InsufficientPrivilege("x"), StorageError, "grant it the rights"),
         (errors.TooManyConnections("x"), StorageUnavailable, "max_connections"),

@@ -16,12 +16,9 @@ def session(id: str, **more: object) -> StoredSession:
 def test_stored_session_is_unchanged(store: Store) -> None:
     full_session = session("a", groups=("x", "Zoë"), issuer="https://i", displayname="Ann", hint="sealed")
     with store.write() as writer:
-        for stored in (
-            full_session,
-            session("b", token="t"),
-            session("c", issuer="https://i", created=STAMP - timedelta(1)),
-        ):
-            writer.sessions.add(stored)
+        writer.sessions.add(full_session)
+        writer.sessions.add(session("b", token="t"))
+        writer.sessions.add(session("c", issuer="https://i", created=STAMP - timedelta(1)))
         writer.sessions.add(session("d", subject="Ann"))
     with store.read() as reader:
         assert reader.sessions.get("a") == full_session

@@ -28,9 +28,9 @@ PARAMETERS: dict[str, Any] = dict.fromkeys(
     ("xid", "xref", "name", "key", "limit", "epoch", "createdat", "modifiedat", "attributes", "defaultversionid",
      "defaultversionsticky", "versioncounter", "ancestorid", "document", "settled", "rank", "uri", "schemaid", "after",
      "last", "first", "group", "id", "schema", "kind", "scope", "folded", "flags", "want",
-     "root"), 0
+     "root", "parent", "rank"), 0
 ) | dict.fromkeys(("xids", "xrefs", "parents", "keys", "digests", "contents", "scopes", "groups",
-                   "schemas", "targets", "without", "within"), "[1]")  # fmt: skip
+                   "schemas", "targets", "without", "within", "uris", "ancestors"), "[1]")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,8 @@ def plan(connection: DriverConnection, sql: str, parameters: dict[str, Any]) -> 
 
 
 def _sql(statements: Statements, name: str) -> str:
-    parts = (statements.entities, statements.confluent, statements.settings, statements.index)
+    entities = statements.entities
+    parts = (entities, entities.versions, statements.confluent, statements.settings, statements.index)
     return str(next(getattr(part, name) for part in parts if hasattr(part, name)))
 
 
@@ -58,6 +59,28 @@ def test_no_statement_walks_through_a_table(explained: tuple[Statements, DriverC
     steps = plan(connection, _sql(statements, name), PARAMETERS)
     tables = ("entities", "documents", "schema_ids", "soft_deleted", "index_entries", "index_links")
     assert not [table for table in tables if f"SCAN {table}" in steps]
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        ("named", "SEARCH entities USING INDEX entities_by_uri (uri=?)"),
+        ("holders", "SEARCH entities USING INDEX entities_by_document (document=? AND parent=?)"),
+        ("newest", "USING INDEX entities_by_rank (parent=? AND rank>?)"),
+        ("leaves", "USING INDEX entities_by_rank (parent=? AND (rank,folded)>(?,?))"),
+        ("leaves", "USING INDEX entities_by_ancestor (parent=? AND ancestorid=?)"),
+        ("before", "USING INDEX entities_by_rank (parent=? AND rank>? AND (rank,folded)<(?,?))"),
+        ("after", "USING INDEX entities_by_rank (parent=? AND (rank,folded)>(?,?))"),
+        ("derived", "USING INDEX entities_by_ancestor (parent=? AND ancestorid=?)"),
+        ("ancestors", "USING INDEX entities_by_ancestor (parent=? AND ancestorid=?)"),
+    ],
+)
+def test_versions_are_found_by_index(explained: tuple[Statements, DriverConnection], name: str, step: str) -> None:
+    """A-21, A-45"""
+    statements, connection = explained
+    steps = plan(connection, _sql(statements, name), PARAMETERS)
+    assert step in steps
+    assert "SCAN entities" not in steps
 
 
 @pytest.mark.parametrize("name", ["current", "matching", "first_current", "first"])

@@ -8,17 +8,15 @@ from urllib.parse import parse_qsl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.engine.conftest import Registry
+from tests.engine.conftest import Registry, registry_of
 from tests.engine.filter_reference import TYPES, filtered
 from tests.examples import examples
 
-from signalbook.engine.engine import Engine
 from signalbook.engine.read.filters import parse_filter
 from signalbook.engine.read.nodes import ALL, NOTHING
 from signalbook.engine.read.pages import PageRequest, parse_sort
 from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import RegistryError
-from signalbook.settings import Settings
 from signalbook.storage.store import Store
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
@@ -71,7 +69,7 @@ TREE = {
 
 
 def planted(store: Store) -> Registry:
-    registry = Registry(Engine(store, settings=Settings(model="empty", registry_id="test")), store)
+    registry = registry_of(store, model="empty")
     registry.configure("modelsource", MODEL)
     registry.put("/", TREE)
     return registry

@@ -3,19 +3,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 from tests.engine.search.test_results import reading
-from tests.engine.write.test_searchindex import content
+from tests.engine.write.test_searchindex import content, write
 
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.engine.engine import Engine
 from signalbook.engine.read import impact
 from signalbook.engine.read.impact import Impact
-from signalbook.engine.write.commands import Command, Method
 from signalbook.engine.write.searchindex import complete_index
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage.store import Store
-from signalbook.xid import ROOT, Xid
+from signalbook.xid import Xid
 
 ADDRESS = "/schemagroups/g/schemas/address"
 ORDER = "/schemagroups/g/schemas/order"
@@ -27,48 +27,42 @@ def json_schema(document: Any) -> dict[str, Any]:
     return {"format": "JsonSchema/draft-07", "schema": document}
 
 
-REGISTRY: dict[str, Any] = {
-    "schemagroups": {
-        "g": {
-            "schemas": {
-                "address": {"versions": {"1": json_schema({}), "2": json_schema({})}},
-                "order": json_schema({"properties": {"to": {"$ref": ADDRESS}}}),
-                "pinned": json_schema({"properties": {"to": {"$ref": f"http://r.example{ADDRESS}/versions/1"}}}),
-                "copy": {"meta": {"xref": ADDRESS}},
-                "common.proto": {"format": "Protobuf/3", "schema": 'syntax = "proto3"; message C { string a = 1; }'},
-                "uses": {
-                    "format": "Protobuf/3",
-                    "schema": 'syntax = "proto3"; import "common.proto"; message U { C c = 1; }',
-                },
-            }
-        }
-    },
-    "messagegroups": {
-        "m": {
-            "messages": {
-                "base": {
-                    "dataschemaformat": "JsonSchema/draft-07",
-                    "dataschemaxid": ORDER,
-                    "dataschemauri": f"#{ORDER}",
-                },
-                "made": {"basemessage": BASE},
-                "again": {"basemessage": f"{MADE}"},
-                "late": {"relatedto": "made"},
-            }
-        }
-    },
-    "endpoints": {
-        "e": {"usage": ["producer"], "messagegroups": ["#/messagegroups/m"]},
-        "own": {"usage": ["producer"], "messages": {"x": {"basemessage": MADE}}},
-    },
-}
+REGISTRY: dict[str, Any] = yaml.safe_load("""
+schemagroups:
+  g:
+    schemas:
+      address: {versions: {"1": &empty {format: JsonSchema/draft-07, schema: {}}, "2": *empty}}
+      order: {format: JsonSchema/draft-07, schema: {properties: {to: {$ref: /schemagroups/g/schemas/address}}}}
+      pinned:
+        format: JsonSchema/draft-07
+        schema: {properties: {to: {$ref: "http://r.example/schemagroups/g/schemas/address/versions/1"}}}
+      copy: {meta: {xref: /schemagroups/g/schemas/address}}
+      common.proto: {format: Protobuf/3, schema: 'syntax = "proto3"; message C { string a = 1; }'}
+      uses: {format: Protobuf/3, schema: 'syntax = "proto3"; import "common.proto"; message U { C c = 1; }'}
+messagegroups:
+  m:
+    messages:
+      base:
+        dataschemaformat: JsonSchema/draft-07
+        dataschemaxid: /schemagroups/g/schemas/order
+        dataschemauri: "#/schemagroups/g/schemas/order"
+      made: {basemessage: /messagegroups/m/messages/base}
+      again: {basemessage: /messagegroups/m/messages/made}
+      late: {relatedto: made}
+endpoints:
+  e: {usage: [producer], messagegroups: ["#/messagegroups/m"]}
+  own: {usage: [producer], messages: {x: {basemessage: /messagegroups/m/messages/made}}}
+""")
+
+
+def put(engine: Engine, body: dict[str, Any]) -> None:
+    write(engine, "PATCH", "/", body)
 
 
 @pytest.fixture
 def engine(store: Store) -> Engine:
     new_engine = Engine(store, settings=Settings(base_url="http://r.example/"))
-    with new_engine.writing() as session:
-        session.execute(Command(method=Method.PATCH, target=ROOT, body=REGISTRY))
+    put(new_engine, REGISTRY)
     return new_engine
 
 
@@ -130,9 +124,7 @@ def test_the_default_version_stands_for_its_resource(engine: Engine) -> None:
 
 
 def test_circles_of_references_terminate(engine: Engine) -> None:
-    with engine.writing() as session:
-        body = json_schema({"properties": {"of": {"$ref": ORDER}}})
-        session.execute(Command(method=Method.PUT, target=Xid.parse(f"{ADDRESS}/versions/3"), body=body))
+    write(engine, "PUT", f"{ADDRESS}/versions/3", json_schema({"properties": {"of": {"$ref": ORDER}}}))
     result = find(engine, ADDRESS)
     assert len({dependent.xid for dependent in result.dependents}) == len(result.dependents)
     assert Xid.parse(ADDRESS) not in {dependent.xid for dependent in result.dependents}
@@ -157,15 +149,12 @@ def test_impact_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_links_equal_a_rebuilt_index(engine: Engine, store: Store) -> None:
     for path in (f"{ORDER}/versions/1", "/schemagroups/g/schemas/uses/versions/1", f"{BASE}/versions/1"):
-        with engine.writing() as session:
-            target = Xid.parse(path)
-            session.execute(Command(method=Method.PATCH, target=target, body={"description": "changed"}))
+        write(engine, "PATCH", path, {"description": "changed"})
     before = content(store)
     complete_index(store, root="http://r.example", anew=True)
     assert content(store) == before
 
 
 def test_a_deleted_entity_refers_to_nothing(engine: Engine) -> None:
-    with engine.writing() as session:
-        session.execute(Command(method=Method.DELETE, target=Xid.parse(ORDER)))
+    write(engine, "DELETE", ORDER, None)
     assert ("order", "schema", "address") not in edges(find(engine, ADDRESS))

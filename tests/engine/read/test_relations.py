@@ -4,31 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
 from uuid import uuid4
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.engine.read.test_impact import ADDRESS, BASE, MADE, ORDER, REGISTRY, json_schema
+from tests.engine.read.test_impact import ADDRESS, BASE, MADE, ORDER, REGISTRY, json_schema, put
 from tests.engine.search.test_results import reading
 
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.engine.engine import Engine
 from signalbook.engine.read import relations
 from signalbook.engine.read.relations import Relations, find_relations
-from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage.store import Store, open_store
-from signalbook.xid import ROOT, Xid
+from signalbook.xid import Xid
 
 ROOT_URL = "http://r.example"
-
-
-def put(engine: Engine, body: dict[str, Any]) -> None:
-    with engine.writing() as session:
-        session.execute(Command(method=Method.PATCH, target=ROOT, body=body))
 
 
 @pytest.fixture
@@ -87,7 +80,6 @@ def test_group_is_related_to_its_messages(engine: Engine) -> None:
 
 
 def test_relations_of_a_version_include_those_of_its_schema(engine: Engine) -> None:
-    """Links to the schema are links to its default Version, and who names another one is not concerned."""
     newest = find(engine, f"{ADDRESS}/versions/2")
     assert (ORDER, "schema", f"{ADDRESS}/versions/2") in links(newest)
     assert "/schemagroups/g/schemas/pinned" not in steps(newest)

@@ -9,16 +9,17 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.engine.read.test_impact import json_schema
-from tests.engine.read.test_relations import ROOT_URL, put
+from tests.engine.read.test_impact import json_schema, put
+from tests.engine.read.test_relations import ROOT_URL
 from tests.engine.search.test_results import reading
 
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.engine.engine import Engine
 from signalbook.engine.read import trial
-from signalbook.engine.read.trial import CandidateDocument, CandidateTrial, find_worst, try_candidate
+from signalbook.engine.read.trial import Affected, CandidateDocument, CandidateTrial, find_worst, try_candidate
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage.store import Store, open_store
@@ -28,52 +29,50 @@ from signalbook.xid import Xid
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
 NUMBERED = {"type": "object", "properties": {"city": {"type": "integer"}}}
 WIDER = {"type": "object", "properties": {"city": {"type": ["string", "null"]}}}
-ADDRESS = "/schemagroups/g/schemas/address"
-ORDER = "/schemagroups/g/schemas/order"
+G = "/schemagroups/g/schemas/"
+ADDRESS, ORDER = f"{G}address", f"{G}order"
 M = "/messagegroups/m/messages/"
 
 
-def message(schema: str, **more: Any) -> dict[str, Any]:
-    return {"dataschemaformat": "JsonSchema/draft-07", "dataschemaxid": schema, **more}
-
-
-REGISTRY: dict[str, Any] = {
-    "schemagroups": {
-        "g": {
-            "schemas": {
-                "address": {"versions": {"1": json_schema(CITY), "2": json_schema(CITY)}},
-                "order": json_schema({"properties": {"to": {"$ref": ADDRESS}}}),
-                "pinned": json_schema({"properties": {"to": {"$ref": f"{ADDRESS}/versions/1"}}}),
-                "current": json_schema({"properties": {"to": {"$ref": f"{ADDRESS}/versions/2"}}}),
-                "copy": {"meta": {"xref": ADDRESS}},
-                "other": json_schema({"type": "string"}),
-            }
-        }
-    },
-    "messagegroups": {
-        "m": {
-            "messages": {
-                "direct": message(ADDRESS),
-                "base": message(ORDER),
-                "made": {"basemessage": f"{M}base"},
-                "own": message("/schemagroups/g/schemas/other", basemessage=f"{M}base"),
-                "late": {"relatedto": "made"},
-                "pinned": message("/schemagroups/g/schemas/pinned"),
-                "copied": message("/schemagroups/g/schemas/copy"),
-                "inline": {
-                    "dataschemaformat": "JsonSchema/draft-07",
-                    "dataschema": {"properties": {"to": {"$ref": ORDER}}},
-                },
-            }
-        },
-        "fine": {"messages": {"x": message("/schemagroups/g/schemas/other")}},
-    },
-    "endpoints": {
-        "e": {"usage": ["producer"], "messagegroups": ["/messagegroups/m"]},
-        "fine": {"usage": ["producer"], "messagegroups": ["/messagegroups/fine"]},
-        "own": {"usage": ["producer"], "messages": {"x": {"basemessage": f"{M}made"}}},
-    },
-}
+REGISTRY: dict[str, Any] = yaml.safe_load("""
+schemagroups:
+  g:
+    schemas:
+      address:
+        versions:
+          "1": &city {format: JsonSchema/draft-07, schema: {type: object, properties: {city: {type: string}}}}
+          "2": *city
+      order: {format: JsonSchema/draft-07, schema: {properties: {to: {$ref: /schemagroups/g/schemas/address}}}}
+      pinned:
+        format: JsonSchema/draft-07
+        schema: {properties: {to: {$ref: /schemagroups/g/schemas/address/versions/1}}}
+      current:
+        format: JsonSchema/draft-07
+        schema: {properties: {to: {$ref: /schemagroups/g/schemas/address/versions/2}}}
+      copy: {meta: {xref: /schemagroups/g/schemas/address}}
+      other: {format: JsonSchema/draft-07, schema: {type: string}}
+messagegroups:
+  m:
+    messages:
+      direct: {dataschemaformat: JsonSchema/draft-07, dataschemaxid: /schemagroups/g/schemas/address}
+      base: {dataschemaformat: JsonSchema/draft-07, dataschemaxid: /schemagroups/g/schemas/order}
+      made: {basemessage: /messagegroups/m/messages/base}
+      own:
+        dataschemaformat: JsonSchema/draft-07
+        dataschemaxid: /schemagroups/g/schemas/other
+        basemessage: /messagegroups/m/messages/base
+      late: {relatedto: made}
+      pinned: {dataschemaformat: JsonSchema/draft-07, dataschemaxid: /schemagroups/g/schemas/pinned}
+      copied: {dataschemaformat: JsonSchema/draft-07, dataschemaxid: /schemagroups/g/schemas/copy}
+      inline:
+        dataschemaformat: JsonSchema/draft-07
+        dataschema: {properties: {to: {$ref: /schemagroups/g/schemas/order}}}
+  fine: {messages: {x: {dataschemaformat: JsonSchema/draft-07, dataschemaxid: /schemagroups/g/schemas/other}}}
+endpoints:
+  e: {usage: [producer], messagegroups: [/messagegroups/m]}
+  fine: {usage: [producer], messagegroups: [/messagegroups/fine]}
+  own: {usage: [producer], messages: {x: {basemessage: /messagegroups/m/messages/made}}}
+""")
 
 
 @pytest.fixture
@@ -99,10 +98,12 @@ def attempt(
         return try_candidate(view, candidate, ROOT_URL, becomes_default=moves, work=Work(steps=steps, seconds=0))
 
 
-def effects(trial_result: CandidateTrial) -> dict[str, str]:
-    return {
-        str(affected.dependent.xid).rpartition("/")[2]: affected.effect.outcome for affected in trial_result.affected
-    }
+def by_name(result: CandidateTrial) -> dict[str, Affected]:
+    return {str(affected.dependent.xid).rpartition("/")[2]: affected for affected in result.affected}
+
+
+def effects(result: CandidateTrial) -> dict[str, str]:
+    return {name: affected.effect.outcome for name, affected in by_name(result).items()}
 
 
 def test_breaking_change_breaks_transitive_dependents(engine: Engine) -> None:
@@ -111,11 +112,11 @@ def test_breaking_change_breaks_transitive_dependents(engine: Engine) -> None:
     assert effects(result) == dict.fromkeys(broken, "breaks")
     expected = ("breaks", "backward", "breaks", True)
     assert (result.effect.outcome, result.effect.rule, find_worst(result), result.complete) == expected
-    by_name = {str(affected.dependent.xid).rpartition("/")[2]: affected for affected in result.affected}
-    assert [affected.rule for affected in by_name["order"].effect.findings] == ["type_changed"]
-    assert by_name["order"].effect.findings[0].path.startswith(f"{ORDER}/versions/1#")
-    assert str(by_name["base"].dependent.on) == ORDER
-    assert by_name["inline"].effect.findings
+    affected = by_name(result)
+    assert [finding.rule for finding in affected["order"].effect.findings] == ["type_changed"]
+    assert affected["order"].effect.findings[0].path.startswith(f"{ORDER}/versions/1#")
+    assert str(affected["base"].dependent.on) == ORDER
+    assert affected["inline"].effect.findings
 
 
 def test_compatible_change_is_safe_everywhere(engine: Engine) -> None:
@@ -128,12 +129,10 @@ def test_compatible_change_is_safe_everywhere(engine: Engine) -> None:
 
 def test_each_schema_is_checked_by_its_own_rule(engine: Engine) -> None:
     put(engine, {"schemagroups": {"g": {"schemas": {"order": {"meta": {"compatibility": "forward"}}}}}})
-    by_name = {
-        str(affected.dependent.xid).rpartition("/")[2]: affected.effect
-        for affected in attempt(engine, ADDRESS, WIDER).affected
-    }
-    assert (by_name["order"].rule, by_name["order"].outcome) == ("forward", "breaks")
-    assert (by_name["direct"].outcome, by_name["base"].outcome) == ("holds", "breaks")
+    result = attempt(engine, ADDRESS, WIDER)
+    assert by_name(result)["order"].effect.rule == "forward"
+    outcomes = effects(result)
+    assert (outcomes["order"], outcomes["direct"], outcomes["base"]) == ("breaks", "holds", "breaks")
 
 
 def test_change_of_a_version_affects_its_referrers(engine: Engine) -> None:
@@ -151,23 +150,10 @@ def test_new_version_that_is_not_the_default_affects_nothing(engine: Engine) -> 
 
 
 def test_removed_definition_breaks_its_users(engine: Engine) -> None:
-    names = {"definitions": {"name": {"type": "string"}}}
-    put(
-        engine,
-        {
-            "schemagroups": {
-                "g": {
-                    "schemas": {
-                        "names": json_schema(names),
-                        "user": json_schema(
-                            {"properties": {"n": {"$ref": "/schemagroups/g/schemas/names#/definitions/name"}}}
-                        ),
-                    }
-                }
-            }
-        },
-    )
-    result = attempt(engine, "/schemagroups/g/schemas/names", {})
+    names = json_schema({"definitions": {"name": {"type": "string"}}})
+    user = json_schema({"properties": {"n": {"$ref": f"{G}names#/definitions/name"}}})
+    put(engine, {"schemagroups": {"g": {"schemas": {"names": names, "user": user}}}})
+    result = attempt(engine, f"{G}names", {})
     assert effects(result) == {"user": "breaks"}
     assert "could not be read any more" in result.affected[0].effect.why
 

@@ -3,13 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.engine.conftest import Registry
+from tests.engine.conftest import Registry, registry_of
 from tests.engine.search.test_results import find, reading, xids
 from tests.engine.write.test_searchindex import OTHER, SCHEMA, avro
 
-from signalbook.engine.engine import Engine
 from signalbook.engine.search import referrers
-from signalbook.settings import Settings
 from signalbook.storage.store import Store
 from signalbook.xid import Xid
 
@@ -21,7 +19,7 @@ ROOT_URL = "https://registry.example"
 @pytest.fixture
 def registry(store: Store) -> Registry:
     """A schema with two Versions, of which the first is the default one, and messages that refer to it."""
-    new_registry = Registry(Engine(store, settings=Settings(base_url=ROOT_URL)), store)
+    new_registry = registry_of(store, base_url=ROOT_URL)
     meta = {"defaultversionid": "1", "defaultversionsticky": True}
     new_registry.put(ORDER, {"versions": {"1": avro(SCHEMA), "2": avro(OTHER)}, "meta": meta})
     new_registry.put("/schemagroups/h/schemas/copy", {"meta": {"xref": ORDER}})

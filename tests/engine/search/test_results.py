@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.engine.write.test_searchindex import ORDER, filled
+from tests.engine.write.test_searchindex import ORDER, filled, write
 
 from signalbook.access.base import NOTHING, Action, Identity
 from signalbook.access.decisions import UNRESTRICTED, Access, RuleTree
@@ -13,9 +13,7 @@ from signalbook.engine.engine import Engine
 from signalbook.engine.search import results
 from signalbook.engine.search.query import parse_query
 from signalbook.engine.search.results import Search, SearchPage
-from signalbook.engine.write.commands import Command, Method
 from signalbook.storage.store import Store
-from signalbook.xid import Xid
 
 
 @pytest.fixture
@@ -69,8 +67,7 @@ def test_hits_are_ranked_by_id_names_fields_and_texts(engine: Engine) -> None:
       named: {name: Total, schema: {}}, total: {schema: {}}, total-of-all: {schema: {}}}
     """)
     schemas = {name: {"format": "JsonSchema/draft-07", **body} for name, body in bodies.items()}
-    with engine.writing() as session:
-        session.execute(Command(method=Method.PUT, target=Xid.parse("/schemagroups/t"), body={"schemas": schemas}))
+    write(engine, "PUT", "/schemagroups/t", {"schemas": schemas})
     page = find(engine, "total", facets={"group": ("/schemagroups/t",)})
     assert [hit.xid.id for hit in page.hits] == ["total", "named", "total-of-all", "field", "text"]
     assert [hit.score for hit in page.hits] == [1.0, 0.75, 0.75, 0.5, 0.25]
@@ -90,10 +87,8 @@ def test_facets_count_and_narrow(engine: Engine) -> None:
 
 
 def test_all_versions_are_found_on_demand(engine: Engine) -> None:
-    with engine.writing() as session:
-        body = {"format": "Avro/1.11.0", "schema": {"type": "string"}}
-        session.execute(Command(method=Method.PUT, target=Xid.parse(f"{ORDER}/versions/3"), body=body))
-        session.execute(Command(method=Method.PATCH, target=Xid.parse(f"{ORDER}/meta"), body={"defaultversionid": "3"}))
+    write(engine, "PUT", f"{ORDER}/versions/3", {"format": "Avro/1.11.0", "schema": {"type": "string"}})
+    write(engine, "PATCH", f"{ORDER}/meta", {"defaultversionid": "3"})
     assert xids(find(engine, "customer_id")) == []
     assert xids(find(engine, "customer_id", versions=True)) == [f"{ORDER}/versions/1"]
 

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.engine.write.test_searchindex import write
 from tests.examples import examples
 
 from signalbook.access.base import Identity
@@ -20,11 +21,9 @@ from signalbook.engine.search import results, text
 from signalbook.engine.search.query import parse_query
 from signalbook.engine.search.results import FACETS, Search, SearchPage
 from signalbook.engine.search.rights import ReadingConditions, find_reading_conditions
-from signalbook.engine.write.commands import Command, Method
 from signalbook.settings import Settings
 from signalbook.storage.store import Store
 from signalbook.values import JSON, JSONObject
-from signalbook.xid import ROOT, Xid
 
 PAT = Identity(subject="pat")
 IDS = ("a", "aB", "b", "abc", "a.b-c", "a_c", "b~:@1", "cab")
@@ -49,8 +48,7 @@ def engine(store: Store) -> Engine:
         "messagegroups": {name: {"messages": default} for name in IDS[3:6]},
         "endpoints": {"ab": {"usage": ["producer"], "messages": pinned}},
     }
-    with new_engine.writing() as session:
-        session.execute(Command(method=Method.PATCH, target=ROOT, body=body))
+    write(new_engine, "PATCH", "/", body)
     return new_engine
 
 
@@ -139,9 +137,8 @@ def test_fully_hidden_search_makes_no_query(rules: ReadingRules) -> None:
 def test_rules_decide_over_inexact_conditions(engine: Engine) -> None:
     """A server of an older version that still runs writes entries without the words that rights are."""
     body: JSONObject = {"name": "told", "description": "an order"}
-    with patch.object(text, "PART_LETTERS", ()), engine.writing() as session:
-        target = Xid.parse("/messagegroups/abc/messages/secret-b")
-        session.execute(Command(method=Method.PUT, target=target, body=body))
+    with patch.object(text, "PART_LETTERS", ()):
+        write(engine, "PUT", "/messagegroups/abc/messages/secret-b", body)
     rules = [
         {"who": ["anyone"], "role": "reader"},
         {"who": ["anyone"], "deny": ["read"], "on": ["/messagegroups/abc/messages/secret*"]},

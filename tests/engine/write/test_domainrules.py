@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.conftest import Registry
+from tests.engine.conftest import Registry, registry_of
 
-from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
-from signalbook.settings import SettingError, Settings
+from signalbook.settings import SettingError
 from signalbook.storage.store import Store
 from signalbook.values import JSON, Finding, JSONObject, parse_json
 from signalbook.xid import ROOT
@@ -27,8 +26,7 @@ def make_registry(store: Store) -> Made:
     """A registry with the default model, and the setting as given."""
 
     def make(rules: str = "reject", model: str = "default") -> Registry:
-        settings = Settings(model=model, registry_id="test", domain_rules=rules)
-        return Registry(Engine(store, settings=settings), store)
+        return registry_of(store, model=model, domain_rules=rules)
 
     return make
 
@@ -240,7 +238,6 @@ def test_schemas_in_messages(make_registry: Made, format: str, schema: JSON, pat
 
 
 def test_schemas_in_messages_refer_to_others(make_registry: Made) -> None:
-    """An unresolvable reference is a warning."""
     registry = make_registry("warn")
     registry.put("/schemagroups/s/schemas/a", {"format": "JsonSchema/draft-07", "schema": {"$id": "https://e.org/a"}})
     for reference, rules in (("https://e.org/a", []), ("https://e.org/b", [("warning", "import")])):

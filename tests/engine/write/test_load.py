@@ -141,7 +141,6 @@ def test_partial_loading_decides_like_full_loading(twins: tuple[Twin, Twin], ste
 
 
 def test_write_loads_few_of_many_versions(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many Versions there are."""
     loaded: list[int] = []
     settle = resources.settle_resource
 

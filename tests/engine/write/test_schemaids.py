@@ -6,13 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conftest import FreshStore
-from tests.engine.conftest import Registry
+from tests.engine.conftest import Registry, registry_of
 from tests.examples import examples
 
-from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import RegistryError
-from signalbook.settings import Settings
 from signalbook.storage import confluent
 from signalbook.storage.store import Store
 from signalbook.xid import Xid
@@ -24,7 +22,7 @@ AVRO = "Avro/1.11"
 @pytest.fixture
 def registry(store: Store) -> Registry:
     """A registry with the default model, on either database."""
-    return Registry(Engine(store, settings=Settings(registry_id="test")), store)
+    return registry_of(store)
 
 
 def avro(name: str = "a", **attributes: Any) -> Any:
@@ -117,25 +115,23 @@ WRITE = st.tuples(st.sampled_from(["put", "delete", "group"]), NAMES, st.integer
 def test_numbers_of_random_writes(fresh_store: FreshStore, writes: list[tuple[str, str, int, str]]) -> None:
     """Against a model: a content that was met first has the next number, and keeps it."""
     with fresh_store() as store:
-        number_writes(Registry(Engine(store, settings=Settings(registry_id="test")), store), writes)
-
-
-def number_writes(registry: Registry, writes: list[tuple[str, str, int, str]]) -> None:
-    model: dict[str, int] = {}
-    there: dict[str, str] = {}
-    for kind, schema, version, name in writes:
-        path = f"/schemagroups/g/schemas/{schema}/versions/{version}"
-        if kind == "put":
-            registry.put(path, avro(name))
-            model.setdefault(name, len(model) + 1)
-            there[path] = name
-        elif kind == "group" and there:
-            registry.delete("/schemagroups/g")
-            there.clear()
-        elif kind == "delete" and path in there:
-            registry.delete(path)
-            del there[path]
-        assert {path: number(registry, path) for path in there} == {path: model[name] for path, name in there.items()}
+        registry = registry_of(store)
+        model: dict[str, int] = {}
+        there: dict[str, str] = {}
+        for kind, schema, version, name in writes:
+            path = f"/schemagroups/g/schemas/{schema}/versions/{version}"
+            if kind == "put":
+                registry.put(path, avro(name))
+                model.setdefault(name, len(model) + 1)
+                there[path] = name
+            elif kind == "group" and there:
+                registry.delete("/schemagroups/g")
+                there.clear()
+            elif kind == "delete" and path in there:
+                registry.delete(path)
+                del there[path]
+            expected = {path: model[name] for path, name in there.items()}
+            assert {path: number(registry, path) for path in there} == expected
 
 
 def test_a_group_without_free_numbers_is_an_error(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
