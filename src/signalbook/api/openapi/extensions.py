@@ -368,6 +368,7 @@ def search_schemas() -> JSONObject:
         "dependents": {"type": "array", "items": dependent},
         "pipelines": {"type": "array", "items": _complete({"name": TEXT, "messages": xids})},
         "subscriptions": {"type": "array", "items": _complete({"id": TEXT, "protocol": TEXT, "xids": xids})},
+        "cut": {"type": "array", "items": {"enum": ["pipelines", "subscriptions"]}},
     }
     return {_FOUND: _complete(page), _IMPACT: _complete(impact), _TRIAL: _build_trial_schema(impact, dependent)}
 
