@@ -64,6 +64,14 @@ def test_impact_lists_dependents_and_subscriptions(client: Client) -> None:
     assert result["pipelines"] == [{"name": "lake", "messages": [MESSAGE]}]
     heard = {subscription["id"]: subscription["xids"] for subscription in result["subscriptions"]}
     assert heard[ids[1]] == [SCHEMA, MESSAGE]
+    assert result["cut"] == []
+
+
+def test_lists_that_a_limit_cuts_are_named(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(impact_api, "_PIPELINES", 1)
+    assert impact(client, f"xid={SCHEMA}")["cut"] == ["pipelines"]
+    monkeypatch.setattr(impact_api, "_MENTIONED", 1)
+    assert impact(client, f"xid={SCHEMA}")["cut"] == ["pipelines", "subscriptions"]
 
 
 def test_impact_hides_unreadable_entities(client: Client) -> None:

@@ -37,7 +37,7 @@ from signalbook.engine.write.apply import Change, ChangeAction, EventEntity
 from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.events.delivery.interest import EventSelection, select
-from signalbook.events.subscriptions.store import SubscriptionStore
+from signalbook.events.subscriptions.store import ShownSubscription, SubscriptionStore
 from signalbook.formats.compatibility import RULES
 from signalbook.largejson import LARGE
 from signalbook.pipeline_reports import PipelineReports
@@ -168,7 +168,7 @@ def _read_rule(request: HTTPRequest) -> str | None:
 def build_impact_document(context: ImpactContext, xid: Xid, *, depth: int = MAX_DEPTH) -> JSONObject:
     """Return the dependents of ``xid``, and the pipelines and subscriptions that a change affects.
 
-    Only what the caller can read is included, and only a limited number of pipelines and subscriptions is examined.
+    Only what the caller can read is included. ``cut`` names the lists for which a limit left something unexamined.
 
     ``depth`` limits the steps from dependent to dependent. Raises ``not_found``.
     """
@@ -254,17 +254,25 @@ def build_trial_document(context: ImpactContext, checked: CheckedCandidate, work
 
 
 def _list_concerned(context: ImpactContext, affected: Sequence[Xid]) -> JSONObject:
+    """Return the concerned pipelines and subscriptions, and the names of the lists that a limit has cut."""
+    pipelines = context.reports.pipelines("", _PIPELINES + 1, partial(can_read_reports, context.access))
+    subscriptions = context.subscriptions.page("", _SUBSCRIPTIONS + 1, by=context.access)
+    cut = {
+        "pipelines": len(pipelines) > _PIPELINES,
+        "subscriptions": len(subscriptions) > _SUBSCRIPTIONS or len(affected) > _MENTIONED,
+    }
+    names = [pipeline.name for pipeline in pipelines[:_PIPELINES]]
     return {
-        "pipelines": list(_find_pipelines(context.reports, affected, context.access)),
-        "subscriptions": list(_find_subscriptions(context.subscriptions, affected, context.access, context.root)),
+        "pipelines": list(_find_pipelines(context.reports, names, affected)),
+        "subscriptions": list(_find_subscriptions(subscriptions[:_SUBSCRIPTIONS], affected, context.root)),
+        "cut": [name for name, is_cut in cut.items() if is_cut],
     }
 
 
-def _find_pipelines(reports: PipelineReports, affected: Sequence[Xid], access: Access) -> Iterator[JSONObject]:
-    """Yield the pipelines whose newest report counts one of the affected messages."""
+def _find_pipelines(reports: PipelineReports, names: Sequence[str], affected: Sequence[Xid]) -> Iterator[JSONObject]:
+    """Yield the pipelines among ``names`` whose newest report counts one of the affected messages."""
     messages = {str(xid.resource) for xid in affected if xid.kind is not Kind.GROUP}
-    pipelines = reports.pipelines("", _PIPELINES, partial(can_read_reports, access))
-    for name, report in reports.newest([pipeline.name for pipeline in pipelines], _REPORTS):
+    for name, report in reports.newest(names, _REPORTS):
         counts = msgspec.json.decode(report.value, type=_Counted).by_message
         affected_messages = sorted(message for message in counts if message.partition("/versions/")[0] in messages)
         if affected_messages:
@@ -278,11 +286,11 @@ class _Counted(msgspec.Struct):
 
 
 def _find_subscriptions(
-    stored: SubscriptionStore, affected: Sequence[Xid], access: Access, root: str
+    subscriptions: Sequence[ShownSubscription], affected: Sequence[Xid], root: str
 ) -> Iterator[JSONObject]:
     """Yield the subscriptions that would get an event if one of the affected entities changed."""
     records = [_build_record(xid, now()) for xid in affected[:_MENTIONED]]
-    for entry in stored.page("", _SUBSCRIPTIONS, by=access):
+    for entry in subscriptions:
         try:
             selection = select(entry.subscription, root)
         except SignalbookError:  # a subscription that cannot be read gets no events

@@ -153,6 +153,7 @@ def _print_impact(document: JSONObject) -> None:
         echo(f"subscription {plain(subscription['id'])} ({plain(subscription['protocol'])})")
     if not document["complete"]:
         say("there is more than is shown: ask for what depends on one of these")
+    _report_cut(document)
 
 
 def _print_trial(name: str, document: JSONObject) -> None:
@@ -172,6 +173,12 @@ def _print_trial(name: str, document: JSONObject) -> None:
         say("the schema keeps its default version: who names the schema would not meet this one")
     if not document["complete"]:
         say("there is more than is shown, which was not looked at")
+    _report_cut(document)
+
+
+def _report_cut(document: JSONObject) -> None:
+    if document["cut"]:
+        say(f"there are too many {' and '.join(document['cut'])} to check them all: some are missing here")
 
 
 def _render_effect(effect: JSONObject, relation: str, depth: int) -> Iterator[Text]:

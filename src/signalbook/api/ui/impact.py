@@ -97,7 +97,7 @@ class TrialForm:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImpactContent:
     """The content of the page. ``form`` is None for entities without documents, ``tried`` is None before anything was
-    tried."""
+    tried. ``cut`` names the lists that a limit has cut."""
 
     xid: str
     json: str
@@ -106,6 +106,7 @@ class ImpactContent:
     subscriptions: tuple[ConcernedLine, ...]
     left_out: int
     complete: bool
+    cut: str
     form: TrialForm | None
     tried: TriedContent | None
 
@@ -184,7 +185,7 @@ def build_dependents_page(view: View, xid: Xid) -> Page:
     """Return the page of dependents in the registry, without affected pipelines. Raises ``not_found``."""
     impact = view.find_impact(xid)
     dependents = [dependent.to_json() for dependent in impact.dependents]
-    document = {"dependents": dependents, "complete": impact.complete, "pipelines": [], "subscriptions": []}
+    document = {"dependents": dependents, "complete": impact.complete, "pipelines": [], "subscriptions": [], "cut": []}
     return _build_page(xid, _build_impact_content(xid, None, document))
 
 
@@ -232,6 +233,7 @@ def _build_impact_content(xid: Xid, form: TrialForm | None, impact: JSONObject) 
         ),
         left_out=len(impact["dependents"]) - len(lines),
         complete=impact["complete"],
+        cut=" and ".join(impact["cut"]),
         form=form,
         tried=_render_trial(impact) if "check" in impact else None,
     )
