@@ -93,29 +93,35 @@ def check_with_references(
             work.forget(key)
         outcome = work.worked_out(
             key,
-            partial(_check_texts, judge, contents, resolve),
-            later=partial(_check_texts, judge, contents, referred.get),
+            partial(_check_contents, judge, contents, resolve),
+            later=partial(_check_contents, judge, contents, referred.get),
             size=sum(len(content) for content, _ in contents),
         )
         if outcome is None:
             return None
 
 
-def _check_texts(
+def _check_contents(
     judge: Callable[..., list[Item]], contents: list[tuple[bytes, str]], resolve: Resolve
 ) -> CheckResult[Item]:
+    texts = [SchemaText(document=read_text(content, name), format=name, resolve=resolve) for content, name in contents]
+    return check_texts(judge, texts)
+
+
+def check_texts(judge: Callable[..., list[Item]], texts: Iterable[SchemaText]) -> CheckResult[Item]:
+    """Return the result of ``judge`` for ``texts``, and count the work of reading the documents they refer to."""
     referred: dict[str, bytes | None] = {}
 
-    def resolve_noted(uri: str) -> bytes | None:
+    def resolve_noted(resolve: Resolve, uri: str) -> bytes | None:
         content = referred[uri] = resolve(uri)
         work.spend(len(content or b""))
         return content
 
-    texts = [
-        SchemaText(document=read_text(content, name), format=name, resolve=resolve_noted) for content, name in contents
+    noted = [
+        text if text.resolve is None else replace(text, resolve=partial(resolve_noted, text.resolve)) for text in texts
     ]
     try:
-        return CheckResult(items=judge(*texts), error=None, referred=referred)
+        return CheckResult(items=judge(*noted), error=None, referred=referred)
     except (SchemaError, LookupError) as error:
         return CheckResult(items=[], error=error, referred=referred)
 
