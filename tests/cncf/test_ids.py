@@ -18,9 +18,8 @@ from signalbook.cncf.ids import (
     message_xid,
     schema_path,
     schema_xid,
-    version_number,
 )
-from signalbook.xid import ID, Xid
+from signalbook.xid import ID, Xid, version_number
 
 _SEGMENT = re.compile(r"([A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-F]{2})+")
 TRICKY = st.text(alphabet="_~257EDFAa-.:@!", max_size=12)

@@ -16,11 +16,11 @@ from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.avro import inline_named_types
 from signalbook.confluent.errors import invalid_schema, too_large
 from signalbook.confluent.protobuf import build_file_descriptor
-from signalbook.confluent.schemas import MAX_REFERENCES, Reference, read_stored_references
+from signalbook.confluent.schemas import Reference, read_stored_references
 from signalbook.engine.write.references import CheckResult, check_texts
 from signalbook.formats.avro.document import list_defined_names
 from signalbook.formats.compatibility import SchemaText
-from signalbook.formats.references import match_reference
+from signalbook.formats.references import MAX_REFERENCES, match_reference
 from signalbook.values import digest, dump_json
 
 Item = TypeVar("Item")

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Final, TypeAlias, TypeVar
 
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.confluent.schemas import find_reference_targets
 from signalbook.engine.schemanames import NameLookup, StoredNames, import_root, make_referable_schema
 from signalbook.engine.write.commands import Flags
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy
@@ -17,6 +16,7 @@ from signalbook.errors import RegistryError
 from signalbook.formats.base import extract_text
 from signalbook.formats.references import (
     ReferableSchema,
+    find_reference_targets,
     follow_references,
     index_keys,
     is_referable,

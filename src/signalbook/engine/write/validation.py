@@ -9,7 +9,6 @@ from typing import Final
 
 from signalbook import work
 from signalbook.batches import batched
-from signalbook.confluent.schemas import list_linked_references
 from signalbook.engine import capabilities
 from signalbook.engine.write.context import Context, Steps
 from signalbook.engine.write.entities import VALIDATION
@@ -20,7 +19,7 @@ from signalbook.formats import SchemaError
 from signalbook.formats import base as formats
 from signalbook.formats.base import Format
 from signalbook.formats.compatibility import SchemaText
-from signalbook.formats.references import has_open_references, is_importing
+from signalbook.formats.references import has_open_references, is_importing, list_linked_references
 from signalbook.model import ResourceType
 from signalbook.values import Finding, JSONObject
 
