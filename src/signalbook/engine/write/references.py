@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from signalbook import work
 from signalbook.engine.search.links import find_mentions
-from signalbook.engine.write.context import MAX_LOADED, Context, Lookup, Steps
+from signalbook.engine.write.context import MAX_LOADED, Context, Lookup
 from signalbook.formats import SchemaError
 from signalbook.formats.base import Resolve, extract_text
 from signalbook.formats.compatibility import SchemaText
@@ -23,11 +23,11 @@ The references of larger documents become known when these are parsed.
 Item = TypeVar("Item")
 
 
-def load_documents(names: Iterable[str | None], context: Context) -> Steps[None]:
+def load_documents(names: Iterable[str | None], context: Context) -> None:
     """Load the stored documents with the digests ``names``, as far as they are not loaded yet."""
     absent = context.documents.find_absent(names)
     if absent:
-        yield Lookup(documents=frozenset(absent))
+        context.rows.load(Lookup(documents=frozenset(absent)))
 
 
 def find_mentioned(names: Iterable[str | None], context: Context) -> frozenset[Xid]:
@@ -67,7 +67,7 @@ def check_with_references(
     xid: Xid,
     judge: Callable[..., list[Item]],
     context: Context,
-) -> Steps[CheckResult[Item] | None]:
+) -> CheckResult[Item] | None:
     """Return the result of ``judge`` for the documents ``texts`` (digest and format). None if the check is postponed.
 
     References are resolved for the schema ``xid``. They become known one at a time while a schema is parsed, so the
@@ -85,7 +85,7 @@ def check_with_references(
         missing = context.take_missing(contents=True)
         if missing is not None:
             read_digests = {document for document, _ in texts} | (context.documents.loaded.keys() - before)
-            yield replace(missing, entities=missing.entities | find_mentioned(read_digests, context))
+            context.rows.load(replace(missing, entities=missing.entities | find_mentioned(read_digests, context)))
             continue
         if outcome is not None and outcome.referred == referred:
             return outcome
