@@ -19,10 +19,10 @@ SOURCE = ROOT / "src" / "signalbook"
 KIT = sorted((ROOT / "conformance" / "src").rglob("*.py"))
 L0 = {
     *("batches", "errors", "largejson", "excerpts", "filenames", "terminal", "metrics", "tracing", "logs", "values"),
-    *("xid", "uris", "settings", "documents", "plugins", "verdict", "work"),
+    *("xid", "uris", "settings", "documents", "plugins", "verdict", "work", "dialect"),
 }
 L1 = {"brokers", "model", "formats", "messages", "cncf", "confluent"}
-ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "cli", "server"}
+ALL = {"__init__", *L0, *L1, "dialects", "storage", "engine", "events", "api", "client", "pipeline", "cli", "server"}
 ALL |= {"access", "fetching", "pipeline_reports", "folder_registry", "replication", "doctor", "codegen"}
 
 # package -> packages it may import (itself is always allowed)
@@ -37,6 +37,7 @@ DEPENDENCIES: dict[str, set[str]] = {
     "plugins": {"errors"},
     "verdict": {"errors", "values"},
     "work": {"errors"},
+    "dialect": {"values", "xid"},
     "fetching": {"errors", "settings", "values"},
     "documents": {"errors", "filenames", "values", "xid"},
     "cncf": L0,
@@ -47,7 +48,9 @@ DEPENDENCIES: dict[str, set[str]] = {
     "messages": L0 | {"formats"},
     "storage": L0,
     "access": L0 | {"fetching", "storage"},
-    "engine": L0 | L1 | {"access", "storage"},
+    "dialects": {"dialect", "cncf", "confluent"},
+    # The core knows the dialects of other APIs only by what they register in "dialects".
+    "engine": L0 | {"model", "formats", "messages", "dialects", "access", "storage"},
     "pipeline_reports": L0 | {"formats", "storage"},
     "events": L0 | L1 | {"access", "fetching", "storage", "engine"},
     "replication": L0 | L1 | {"access", "fetching", "storage", "engine", "events", "client"},

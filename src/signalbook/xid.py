@@ -10,6 +10,9 @@ from urllib.parse import unquote
 import msgspec
 
 ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._~:@-]{0,127}", re.ASCII)
+_VERSION_NUMBER: Final = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
+LAST_VERSION: Final = 2**31 - 1
+"""The highest number of a Version, which is the highest Integer of CloudEvents."""
 _TYPE: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
 _SHORT: Final = re.compile(r"~([1-9a-f][0-9a-f]{0,14})", re.ASCII)
 _MAX_PARTS: Final = 6
@@ -52,6 +55,15 @@ def check_id(text: str) -> str:
             "an id has 1 to 128 characters of A-Z a-z 0-9 . _ ~ : @ - and starts with a letter, a digit or _"
         )
     return text
+
+
+def version_number(versionid: str) -> int | None:
+    """Return the number that the id of a Version is, or None if it is not a number.
+
+    Numbered Versions are the only ones that the CNCF drafts show (J-10).
+    """
+    number = int(versionid) if _VERSION_NUMBER.fullmatch(versionid) else 0
+    return number if 0 < number <= LAST_VERSION else None
 
 
 def short_path(key: int) -> str:

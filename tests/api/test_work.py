@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import threading
@@ -185,6 +186,67 @@ def test_too_much_time_is_answered_with_503(store: Store, serve: Serve) -> None:
     assert answer.status_code == 503, answer.text
     assert answer.headers["Retry-After"]
     assert client.get(S).status_code == 404
+
+
+@contextmanager
+def comparing_slowly() -> Iterator[tuple[threading.Event, threading.Event]]:
+    """Make comparisons of Avro schemas take more steps than a turn has, and then wait.
+
+    The first event is set when a comparison waits; the test sets the second one to let it go on.
+    """
+    waits, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        work.spend(IN_TURN + 1)
+        waits.set()
+        # Only a comparison in the write turn waits this long: it stops the write that the test waits for.
+        go_on.wait(5)
+
+    with watched(AvroFormat, "differences", wait):
+        yield waits, go_on
+
+
+SUBJECT = "/compat/confluent/subjects/s/versions"
+NEXT = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": "int"}]}
+SLOW_WRITES: dict[str, tuple[str, str, Any]] = {
+    "confluent": ("POST", SUBJECT, {"schema": json.dumps(NEXT | {"namespace": "n"})}),
+    "xregistry": ("PUT", f"{S}/versions/2$details", details(NEXT, "Avro/1.11")),
+    "check": ("PUT", f"/check{S}/versions/2$details", details(NEXT, "Avro/1.11")),
+    "draft": ("POST", f"{DRAFT}?format=avro", NEXT),
+}
+
+
+@pytest.mark.parametrize("level", ["BACKWARD", "FULL_TRANSITIVE"])
+@pytest.mark.parametrize("api", SLOW_WRITES)
+def test_a_slow_comparison_stops_no_other_writer(store: Store, serve: Serve, api: str, level: str) -> None:
+    """Whichever API writes a version of a subject with a level, others write while it is being compared."""
+    client = serve(store, model="default", confluent_group="g")
+    first = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
+    assert client.send("POST", SUBJECT, json={"schema": json.dumps(first)}).status_code == 200
+    assert client.put("/compat/confluent/config/s", {"compatibility": level}).status_code == 200
+    if api == "check":  # which compares by the rule of the schema: only what is stored has to meet the level
+        assert client.put(f"{S}/meta", {"compatibility": level.lower()}).status_code == 200
+
+    async def send(method: str, path: str, body: Any) -> httpx.Response:
+        transport = httpx.ASGITransport(app=client.app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://r.example") as sender:
+            return await sender.request(method, path, json=body)
+
+    async def write_meanwhile() -> tuple[httpx.Response, bool, httpx.Response]:
+        costly = asyncio.create_task(send(*SLOW_WRITES[api]))
+        while not waits.is_set():
+            assert not costly.done(), costly.result().text
+            await asyncio.sleep(0.01)
+        other = await send("PUT", "/schemagroups/other", {})
+        overtaken = not go_on.is_set() and not costly.done()
+        go_on.set()
+        return other, overtaken, await costly
+
+    with comparing_slowly() as (waits, go_on):
+        other, overtaken, costly = client.run(write_meanwhile())
+    assert other.status_code == 201
+    assert overtaken, "the other write had to wait for the comparison"
+    assert "default_missing" in costly.text or "READER_FIELD_MISSING_DEFAULT_VALUE" in costly.text, costly.text
 
 
 CHECKING = """

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.cncf import schemaregistry
-from signalbook.cncf.ids import is_segment, version_number
+from signalbook.cncf.ids import is_segment
 from signalbook.cncf.schemaregistry import Stated
-from signalbook.xid import Xid
+from signalbook.xid import Xid, version_number
 
 V1 = Xid.parse("/schemagroups/g/schemas/s/versions/1")
 TIMES = {"createdat": "2030-01-01T00:00:00Z", "modifiedat": "2031-01-01T00:00:00Z"}

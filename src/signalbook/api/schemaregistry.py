@@ -17,7 +17,7 @@ from signalbook.api.kernel.requests import decode_header
 from signalbook.api.kernel.responses import OCTETS, UNTRUSTED, Header, Response, encode, json_response, media_type
 from signalbook.api.kernel.routing import Kernel
 from signalbook.cncf import schemaregistry as draft
-from signalbook.cncf.ids import MOUNTS, draft_id, entity_id, is_segment, schema_path, version_number
+from signalbook.cncf.ids import MOUNTS, draft_id, entity_id, is_segment, schema_path
 from signalbook.cncf.lookup import (
     UriBases,
     find_by_uri,
@@ -41,7 +41,7 @@ from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError
 from signalbook.settings import SettingError
 from signalbook.values import JSON, JSONObject, digest
-from signalbook.xid import Xid, XidError, check_id
+from signalbook.xid import Xid, XidError, check_id, version_number
 
 (MOUNT,) = MOUNTS["schemagroups"]
 _SHOWN_LENGTH: Final = 200

@@ -19,12 +19,9 @@ from urllib.parse import quote, unquote, unquote_to_bytes
 
 from signalbook.uris import is_uri, normal_uri
 from signalbook.values import JSON, JSONObject, digest
-from signalbook.xid import ID, Kind, Xid
+from signalbook.xid import ID, Kind, Xid, version_number
 
 _SEGMENT: Final = "!$&'()*+,;=@"
-_VERSION_ID: Final = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
-LAST_VERSION: Final = 2**31 - 1
-"""The highest version number in the drafts, which is the highest Integer of CloudEvents."""
 
 _UNESCAPED_BYTES: Final = rb"A-Za-z0-9._~:@-"
 _FOREIGN: Final = b"|".join(
@@ -61,15 +58,6 @@ def draft_id(id: str) -> str:
     if _ESCAPED_FIRST.match(text):
         first, text = _unescape(text[2:4]), text[4:]
     return quote(first + _ESCAPED.sub(lambda match: _unescape(match[1]), text), safe=_SEGMENT)
-
-
-def version_number(versionid: str) -> int | None:
-    """Return the number of a Version in a draft, or None if its id is not a number.
-
-    Drafts show only numbered Versions (J-10).
-    """
-    number = int(versionid) if _VERSION_ID.fullmatch(versionid) else 0
-    return number if 0 < number <= LAST_VERSION else None
 
 
 def schema_path(xid: Xid) -> str | None:

@@ -14,9 +14,9 @@ from signalbook.confluent.errors import ConfluentError, invalid_schema, invalid_
 from signalbook.confluent.metadata import check_metadata, check_ruleset
 from signalbook.confluent.protobuf import detect_syntax, render_descriptor
 from signalbook.confluent.tags import Tagged, read_tags, with_tags
+from signalbook.formats.references import MAX_REFERENCES
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, JSONError, JSONObject, canonical_json, digest, dump_json
-from signalbook.xid import Kind, Xid, XidError
 
 SCHEMA_TYPES: Final = {"avro": "AVRO", "jsonschema": "JSON", "protobuf": "PROTOBUF"}
 """The ``schemaType`` by the name of the format in lower case."""
@@ -64,8 +64,6 @@ Layout: TypeAlias = Literal["own", "one", "normal"]
 sorts members and references, so that their order makes no difference.
 """
 TAG_MEMBERS: Final = ("schemaTagsToAdd", "schemaTagsToRemove")
-MAX_REFERENCES: Final = 10_000
-"""The maximum number of references of one schema, including indirect ones."""
 _DEFAULT_FORMATS: Final = {"AVRO": "Avro/1.11", "JSON": "JsonSchema/draft-07", "PROTOBUF": "Protobuf/2"}
 _SYNTAXES: Final = {"proto3": "Protobuf/3", "editions": "Protobuf"}
 
@@ -146,34 +144,6 @@ def read_stored_references(attributes: Mapping[str, JSON]) -> list[Reference]:
         except ConfluentError:
             continue
     return references
-
-
-def find_reference_targets(attributes: Mapping[str, JSON]) -> dict[str, Xid]:
-    """Return the xids of the Versions that a Version refers to, by the names that its document uses for them."""
-    return dict(reversed(list_linked_references(attributes)))  # if two have the same name, the first one is used
-
-
-def list_linked_references(attributes: Mapping[str, JSON]) -> list[tuple[str, Xid]]:
-    """Return the names of a Version's references, with the xids of the Versions they refer to.
-
-    For references with a ``type``, the names of these Avro types follow at the end: Avro documents use type names,
-    and the name of a reference may differ.
-    """
-    stated = attributes.get("references")
-    links: list[tuple[str, Xid]] = []
-    types: list[tuple[str, Xid]] = []
-    for reference in stated[:MAX_REFERENCES] if isinstance(stated, list) else ():
-        name, text = (reference.get("name"), reference.get("xid")) if isinstance(reference, dict) else (None, None)
-        if isinstance(name, str) and isinstance(text, str):
-            try:
-                xid = Xid.parse(text)
-            except XidError:
-                continue
-            if xid.kind is Kind.VERSION and xid.group_type == "schemagroups":
-                links.append((name, xid))
-                if isinstance(reference.get("type"), str):
-                    types.append((reference["type"], xid))
-    return links + types
 
 
 def read_schema(body: Mapping[str, Any], layout: Layout = "one") -> SchemaBody:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from signalbook.confluent.associations import scope as association_scope
 from signalbook.confluent.errors import invalid_compatibility, invalid_mode, invalid_ruleset, unprocessable
 from signalbook.confluent.metadata import check_metadata, check_ruleset
 from signalbook.confluent.naming import DEFAULT_CONTEXT, GLOBAL_CONTEXT, Subject, is_global
+from signalbook.dialect import SettingRange
 from signalbook.values import JSON, JSONObject
 
 LEVELS: Final = (
@@ -48,14 +49,14 @@ def scope_of(subject: Subject) -> str:
     return f":{subject.context.lower()}:{subject.name}"
 
 
-def list_scope_ranges(context: str) -> list[tuple[Literal["config", "mode", "association"], str, str]]:
+def list_scope_ranges(context: str) -> list[SettingRange]:
     """Return the kinds of settings of a context and its subjects, each with the range of its scopes.
 
     A range includes its first scope and excludes its last. Of the three scopes of an association, only the one by
     subject is in a range. Settings of the registry are in no range.
     """
     context_scope = f":{context.lower()}:"
-    ranges: list[tuple[Literal["config", "mode", "association"], str, str]] = [
+    ranges: list[SettingRange] = [
         ("config", context_scope, _find_range_end(context_scope)),
         ("mode", context_scope, _find_range_end(context_scope)),
     ]

@@ -473,27 +473,22 @@ class Session:
         if list_embedded(command):
             self._permission.check_configuration()
         configured = self._config.execute_embedded(command)
-        context = self._make_context(command.flags, command.target, command.base_url, command.accepted_rules)
-        # Hidden entities are not loaded, so that no error and no finding can mention them.
-        loader = WriteLoader(
-            restrict_reader(self._writer, self.access), context, self.transaction.index, everything=self._writer
-        )
+        loader = self._make_loader(command.base_url)
+        context = self._make_context(command.flags, command.target, loader, command.accepted_rules)
         with work.complete():
             if command.method is Method.DELETE:
                 self._permission.check_deletion(command)
-                tree, deletion = loader.load_deletion(command)
-                result = loader.complete(CommandDecision(command, tree, context).delete(deletion))
+                tree, deletion = loader.read_deletion(command, context)
+                result = CommandDecision(command, tree, context).delete(deletion)
                 self._permission.check_deleted_subjects(tree)
             else:
                 intent = read_intent(command, context.model)
                 self._permission.check_intent(intent)
-                tree = loader.load(command, intent)
-                result = loader.complete(CommandDecision(command, tree, context).add(intent))
+                tree = loader.read_tree(command, intent, context)
+                result = CommandDecision(command, tree, context).add(intent)
                 self._permission.check_subjects(tree)
                 # The least important findings come last, because the list may be cut off.
-                findings = sorted(
-                    (*context.findings, *self._check_domain_rules(tree, context, loader)), key=_is_information
-                )
+                findings = sorted((*context.findings, *self._check_domain_rules(tree, context)), key=_is_information)
                 result = replace(result, findings=tuple(findings[:MAX_FINDINGS]))
             described = describe(tree, context.documents)
         result = self._store(result, tree, context.documents, configured, command.base_url, described)
@@ -501,26 +496,41 @@ class Session:
             self._permission.check_changes(intent, result.changes)
         return result
 
-    def _check_domain_rules(self, tree: WorkingTree, context: Context, loader: WriteLoader) -> tuple[Finding, ...]:
+    def _check_domain_rules(self, tree: WorkingTree, context: Context) -> tuple[Finding, ...]:
         if self._settings.domain_rules == "off":
             return ()
-        findings = loader.complete(check_domain_rules(tree, context))
+        findings = check_domain_rules(tree, context)
         error = make_domain_error(findings) if self._settings.domain_rules == "reject" else None
         if error is not None:
             raise error
         return findings
 
+    def _make_loader(self, base_url: str = "") -> WriteLoader:
+        """Return a loader of what the caller can read.
+
+        Hidden entities are not loaded, so that no error and no finding can mention them.
+        """
+        reader = restrict_reader(self._writer, self.access)
+        return WriteLoader(reader, self.transaction.index, Stored(base_url), Documents(), everything=self._writer)
+
     def _make_context(
-        self, flags: Flags, target: Xid, base_url: str = "", accepted_rules: frozenset[str] = frozenset()
+        self,
+        flags: Flags,
+        target: Xid,
+        loader: WriteLoader | None = None,
+        accepted_rules: frozenset[str] = frozenset(),
     ) -> Context:
         """Return the context in which a command is decided, under the current configuration."""
+        loader = loader or self._make_loader()
         return Context(
             model=self.configuration.model,
             capabilities=self.configuration.capabilities,
             flags=flags,
             target=target,
             now=self.now,
-            stored=Stored(base_url),
+            rows=loader,
+            stored=loader.stored,
+            documents=loader.documents,
             admin=self._admin,
             compatibility=self._compatibility,
             incompatible_changes=self._settings.incompatible_changes,

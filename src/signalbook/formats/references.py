@@ -18,11 +18,13 @@ import msgspec
 from signalbook.formats.base import IMPORT, SchemaError, find, find_family
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.imports import is_built_in
-from signalbook.values import Finding
-from signalbook.xid import group_of
+from signalbook.values import JSON, Finding
+from signalbook.xid import Kind, Xid, XidError, group_of
 
 MAX_REFERRED: Final = 100
 """The number of schemas whose ``references`` are followed for one schema."""
+MAX_REFERENCES: Final = 10_000
+"""The maximum number of references of one schema, including indirect ones."""
 
 _SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {
     "avro": (".avsc",),
@@ -231,6 +233,34 @@ def read_as_xids(name: str) -> tuple[str, ...]:
     "schemagroups/g/schemas/s.proto"`` is an xid.
     """
     return (f"/{name}", f"/{name.removesuffix('.proto')}") if name.endswith(".proto") else (name,)
+
+
+def find_reference_targets(attributes: Mapping[str, JSON]) -> dict[str, Xid]:
+    """Return the xids of the Versions that a Version refers to, by the names that its document uses for them."""
+    return dict(reversed(list_linked_references(attributes)))  # if two have the same name, the first one is used
+
+
+def list_linked_references(attributes: Mapping[str, JSON]) -> list[tuple[str, Xid]]:
+    """Return the names of a Version's references, with the xids of the Versions they refer to.
+
+    For references with a ``type``, the names of these Avro types follow at the end: Avro documents use type names,
+    and the name of a reference may differ.
+    """
+    stated = attributes.get("references")
+    links: list[tuple[str, Xid]] = []
+    types: list[tuple[str, Xid]] = []
+    for reference in stated[:MAX_REFERENCES] if isinstance(stated, list) else ():
+        name, text = (reference.get("name"), reference.get("xid")) if isinstance(reference, dict) else (None, None)
+        if isinstance(name, str) and isinstance(text, str):
+            try:
+                xid = Xid.parse(text)
+            except XidError:
+                continue
+            if xid.kind is Kind.VERSION and xid.group_type == "schemagroups":
+                links.append((name, xid))
+                if isinstance(reference.get("type"), str):
+                    types.append((reference["type"], xid))
+    return links + types
 
 
 def match_reference(targets: Mapping[str, T], name: str) -> T | None:

@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.api.schemaregistry.conftest import BASE, Schemas
 
-from signalbook.cncf.ids import draft_id, entity_id, version_number
+from signalbook.cncf.ids import draft_id, entity_id
 from signalbook.cncf.schemaregistry import render_group
+from signalbook.xid import version_number
 
 Act: TypeAlias = Callable[[Schemas], httpx.Response]
 

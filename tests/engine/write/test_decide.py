@@ -1,35 +1,140 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from tests.engine.conftest import Make, Registry, model_of
 
 from signalbook.engine.capabilities import list_initial
 from signalbook.engine.write.commands import Command, Method, read_intent
-from signalbook.engine.write.context import Context, References
+from signalbook.engine.write.context import Context, CrossReferences, Documents, Lookup
 from signalbook.engine.write.decide import CommandDecision
-from signalbook.engine.write.workingcopies import OwnerCopy, WorkingTree
+from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingTree
 from signalbook.errors import RegistryError
-from signalbook.model import compile_model
-from signalbook.values import JSON, JSONObject
+from signalbook.model import Model, builtin, compile_model
+from signalbook.storage.base import Row
+from signalbook.values import JSON, JSONObject, digest
 from signalbook.xid import ROOT, Xid
 
 FILES = "/dirs/d1/files"
 F1 = f"{FILES}/f1"
 
 
+class FakeRows:
+    """Stored rows in memory: the Versions that are neighbours of a new one, and documents. It notes what is asked."""
+
+    def __init__(self, *neighbours: Row, contents: tuple[bytes, ...] = ()) -> None:
+        self.asked: list[str] = []
+        self.documents = Documents()
+        self._neighbours = neighbours
+        self._contents = {digest(content): content for content in contents}
+
+    def load(self, lookup: Lookup) -> None:
+        self.asked.append("load")
+        self.documents.loaded |= {name: self._contents[name] for name in lookup.documents}
+
+    def add_neighbours(self, resource: ResourceCopy, mode: str) -> None:
+        self.asked.append(f"add_neighbours {mode}")
+        resource.add(VersionCopy.from_row(row) for row in self._neighbours)
+        resource.open = {version.id for version in resource.versions.values() if version.before is None}
+        resource.arrange()
+
+    def add_compared(self, resource: ResourceCopy, changed: Collection[str]) -> None:
+        self.asked.append(f"add_compared {', '.join(changed)}")
+
+    def list_other_resources(self, groups: Collection[OwnerCopy]) -> dict[Xid, list[ResourceCopy]]:
+        self.asked.append("list_other_resources")
+        return {}
+
+    def find_cross_references(self, other_resources: Mapping[Xid, Collection[ResourceCopy]]) -> CrossReferences:
+        self.asked.append("find_cross_references")
+        return CrossReferences()
+
+    def list_messages(
+        self, groups: Collection[Row], types: Collection[tuple[str, str]], limit: int
+    ) -> dict[Xid, list[Xid]]:
+        raise AssertionError("nothing here has messages")
+
+    def list_members(self, group: Row, plural: str, after: str | None, limit: int) -> list[Row]:
+        raise AssertionError("nothing here has messages")
+
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def decision_of(command: Command, model: Model, rows: FakeRows) -> CommandDecision:
+    """A decision about an empty registry."""
+    context = Context(
+        model=model,
+        capabilities=list_initial(),
+        flags=command.flags,
+        target=command.target,
+        now=NOW,
+        rows=rows,
+        documents=rows.documents,
+    )
+    root = OwnerCopy(xid=ROOT, createdat=NOW, modifiedat=NOW, attributes={"registryid": "r"})
+    return CommandDecision(command, WorkingTree(registry=root), context)
+
+
 def test_a_decision_has_no_store() -> None:
     """A decision depends only on the loaded entities, and states what else it needs."""
     model = compile_model(model_of(hasdocument=False))
-    now = datetime(2030, 1, 1, tzinfo=UTC)
     command = Command(method=Method.PUT, target=Xid.parse(f"{F1}/versions/v1"), body={"name": "x"})
-    context = Context(model=model, capabilities=list_initial(), flags=command.flags, target=command.target, now=now)
-    root = OwnerCopy(xid=ROOT, createdat=now, modifiedat=now, attributes={"registryid": "r"})
-    decision = CommandDecision(command, WorkingTree(registry=root), context)
-    assert list(decision.add(read_intent(command, model))) == [References()]
+    rows = FakeRows()
+    decision = decision_of(command, model, rows)
+    decision.add(read_intent(command, model))
+    assert rows.asked == ["find_cross_references"]
     version = decision.tree.resources[Xid.parse(F1)].versions["v1"]
     assert (version.attributes, version.ancestorid) == ({"name": "x"}, "v1")
+
+
+@pytest.mark.parametrize(("kind", "code"), [("long", ""), ("string", "compatibility_violation")])
+def test_a_decision_asks_for_what_it_compares(kind: str, code: str) -> None:
+    """Of a schema with many Versions it asks for the neighbours of the new one, and for the document before it."""
+    schema = Xid.parse("/schemagroups/g/schemas/s")
+    before = b'{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}'
+    stamps: dict[str, Any] = {"epoch": 1, "createdat": NOW, "modifiedat": NOW}
+    attributes: JSONObject = {"format": "Avro/1.12", "formatvalidated": True, "compatibilityvalidated": True}
+    first = Row(
+        key=3,
+        parent=2,
+        xid=schema / "versions" / "1",
+        ancestorid="1",
+        document=digest(before),
+        attributes=attributes,
+        rank="",
+        **stamps,
+    )
+    rows = FakeRows(first, contents=(before,))
+    model = compile_model(builtin("default"))
+    body: JSONObject = {"schema": json.loads(before.replace(b"int", kind.encode())), "format": "Avro/1.12"}
+    command = Command(method=Method.PUT, target=schema / "versions" / "2", body=body)
+    decision = decision_of(command, model, rows)
+    owner = Row(key=1, parent=0, xid=schema.owner, attributes={}, **stamps)
+    resource = Row(
+        key=2,
+        parent=1,
+        xid=schema,
+        attributes={"compatibility": "backward"},
+        defaultversionid="1",
+        settled="manual",
+        **stamps,
+    )
+    decision.tree.groups[schema.owner] = OwnerCopy.from_row(owner)
+    copy = decision.tree.resources[schema] = ResourceCopy.from_row(resource)
+    copy.stored_count = 100
+    try:
+        decision.add(read_intent(command, model))
+        refused = ""
+    except RegistryError as error:
+        refused = error.code
+    assert refused == code
+    assert rows.asked[:3] == ["add_neighbours manual", "add_compared 2", "load"]
+    assert copy.versions["2"].ancestorid == "1"
 
 
 @pytest.mark.parametrize("path", ["/nope", "/nope/x", "/dirs/d1/nope", "/dirs/d1/nope/x"])

@@ -19,7 +19,7 @@ from tests.examples import examples
 from signalbook.engine.engine import Engine
 from signalbook.engine.write import decide, load, resources
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
-from signalbook.engine.write.context import Context, Steps, Stored
+from signalbook.engine.write.context import Context, Documents, Stored
 from signalbook.engine.write.lineage import make_semver_key
 from signalbook.engine.write.load import WriteLoader, load_entities
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
@@ -144,7 +144,7 @@ def test_write_loads_few_of_many_versions(make: Make, monkeypatch: pytest.Monkey
     loaded: list[int] = []
     settle = resources.settle_resource
 
-    def watched(resource: ResourceCopy, *arguments: Any) -> Steps[bool]:
+    def watched(resource: ResourceCopy, *arguments: Any) -> bool:
         loaded.append(len(resource.versions))
         return settle(resource, *arguments)
 
@@ -170,11 +170,11 @@ def test_versions_are_found_while_others_are_looked_at(make: Make) -> None:
     with registry.store.read() as reader:
         copy = ResourceCopy.from_row(registry.row(F1))
         copy.stored_count = 100
-        context = context_of(registry)
+        context = context_of(registry, reader)
         context.stored.written = {copy.xid: copy}
 
         def version(name: str) -> VersionCopy | None:
-            return asked(reader, context, partial(context.stored.find_version, copy.xid / "versions" / name))
+            return asked(context, partial(context.stored.find_version, copy.xid / "versions" / name))
 
         copy.add([row] if (row := version("v001")) else [])
         further_versions = [version(name) for name in ("v001", "v002", "v009", "none")]
@@ -206,23 +206,29 @@ FROM = Xid.parse("/schemagroups/g/schemas/s")
 Found = TypeVar("Found")
 
 
-def context_of(registry: Registry) -> Context:
+def context_of(registry: Registry, reader: ReadTransaction) -> Context:
     with registry.engine.reading() as view:
         model, capabilities = view.model, view.capabilities
-    return Context(model=model, capabilities=capabilities, flags=Flags(), target=ROOT, now=START, stored=Stored(BASE))
+    rows = WriteLoader(reader.entities, reader.index, Stored(BASE), Documents())
+    return Context(
+        model=model,
+        capabilities=capabilities,
+        flags=Flags(),
+        target=ROOT,
+        now=START,
+        rows=rows,
+        stored=rows.stored,
+        documents=rows.documents,
+    )
 
 
-def asked(reader: ReadTransaction, context: Context, question: Callable[[], Found]) -> Found:
+def asked(context: Context, question: Callable[[], Found]) -> Found:
     """The answer to ``question``, once all it looks at is loaded."""
-
-    def steps() -> Steps[Found]:
-        while True:
-            answer, missing = question(), context.take_missing(contents=True)
-            if missing is None:
-                return answer
-            yield missing
-
-    return WriteLoader(reader.entities, context, reader.index).complete(steps())
+    while True:
+        answer, missing = question(), context.take_missing(contents=True)
+        if missing is None:
+            return answer
+        context.rows.load(missing)
 
 
 @pytest.mark.parametrize(
@@ -256,10 +262,10 @@ def test_references_resolve_to_documents(registry: Registry) -> None:
     registry.put(F1, {"versions": {"v1": {"file": {"a": 1}}, "v2": {"file": {"a": 2}}}})
     registry.put("/dirs/d1/files/f2", {"meta": {"xref": F1}})
     with registry.store.read() as reader:
-        context = context_of(registry)
+        context = context_of(registry, reader)
 
         def resolve(uri: str) -> bytes | None:
-            return asked(reader, context, partial(context.resolve, FROM, uri))
+            return asked(context, partial(context.resolve, FROM, uri))
 
         assert resolve(F1) == resolve("/dirs/d1/files/f2") == b'{"a":2}'
         assert resolve(f"{F1}/versions/v1") == b'{"a":1}'
@@ -270,7 +276,7 @@ def test_references_resolve_to_documents(registry: Registry) -> None:
 def test_entities_being_written_take_precedence(registry: Registry) -> None:
     registry.put(F1, {"file": {"a": 1}})
     with registry.store.read() as reader:
-        context = context_of(registry)
+        context = context_of(registry, reader)
         tree = load_entities(reader.entities, [], [Xid.parse(F1)])
         context.stored.written = tree.resources
         tree.resources[Xid.parse(F1)].versions["1"].document = context.documents.keep(b"new")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
-from signalbook.api.confluent.resolution import load_resolver
+from signalbook.api.confluent.resolution import load_resolver, work_out
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.metadata import properties
@@ -16,7 +17,6 @@ from signalbook.confluent.settings import rule
 from signalbook.engine.engine import Session
 from signalbook.engine.write.apply import ChangeAction, EventEntity
 from signalbook.errors import RegistryError
-from signalbook.formats import SchemaError
 from signalbook.formats.base import find_family
 from signalbook.formats.compatibility import (
     Difference,
@@ -29,6 +29,7 @@ from signalbook.formats.compatibility import (
 from signalbook.formats.protobuf import FORMAT as PROTOBUF
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONObject, dump_json
+from signalbook.work import complete
 from signalbook.xid import Xid
 
 Reason: TypeAlias = tuple[str, SchemaVersion | None]
@@ -57,7 +58,10 @@ def find_differences(
     new: SchemaText, metadata: JSON, config: JSONObject, versions: Sequence[SchemaVersion], subjects: Subjects
 ) -> list[Reason]:
     """Return the reasons why a schema with this ``metadata`` may not follow ``versions`` by ``config``; empty if it
-    may."""
+    may.
+
+    In a write, call this within ``work.complete``: reasons that take too long for its turn are missing.
+    """
     required_rule = rule(config[_LEVEL])
     compared = _select_comparable(metadata, config, versions)
     reasons: list[Reason] = []
@@ -66,14 +70,19 @@ def find_differences(
         reasons = [(conflict, None) for conflict in find_conflicts(new, list_reserved_fields(metadata), before)]
     if required_rule is None or not compared:
         return reasons
-    policy = config.get("compatibilityPolicy")
+    policy = str(config.get("compatibilityPolicy"))
     for old in reversed(compared if is_transitive(required_rule) else compared[-1:]):
-        try:
-            pairs = _find_violations(required_rule, new, text_of(old, subjects), policy)
-        except (SchemaError, LookupError) as error:
-            return [(f"version {old.version} cannot be compared: {error}", old)]
+        outcome = work_out(
+            ("violations", required_rule, policy),
+            (new, text_of(old, subjects)),
+            partial(_find_violations, required_rule, policy),
+        )
+        if outcome is None:
+            continue
+        if outcome.error is not None:
+            return [(f"version {old.version} cannot be compared: {outcome.error}", old)]
         types = _AVRO_ERROR_TYPES if find_family(new.format) == "avro" else {}
-        for direction, difference in pairs:
+        for direction, difference in outcome.items:
             text = f"{difference} ({direction}, version {old.version})"
             kind = types.get(difference.rule)
             reasons.append((f"{{errorType:'{kind}', description:'{text}'}}" if kind else text, old))
@@ -92,7 +101,7 @@ def explain(reasons: Sequence[Reason], config: JSONObject) -> list[str]:
 
 
 def _find_violations(
-    required_rule: str, new: SchemaText, old: SchemaText, policy: JSON
+    required_rule: str, policy: str, new: SchemaText, old: SchemaText
 ) -> list[tuple[Direction, Difference]]:
     """Return the reasons why ``new`` may not follow ``old``, as ``list_differences``, by the ``policy`` of the config.
 
@@ -185,8 +194,9 @@ def check_levels(session: Session, default_group: str) -> None:
     for version in subjects.versions(rows.values()):
         if version.xid is not None:
             xids_by_subject.setdefault(version.subject, set()).add(version.xid)
-    for subject, xids in xids_by_subject.items():
-        _check_subject(subjects, subject, xids)
+    with complete():
+        for subject, xids in xids_by_subject.items():
+            _check_subject(subjects, subject, xids)
 
 
 def _is_written(entity: EventEntity, action: ChangeAction) -> bool:

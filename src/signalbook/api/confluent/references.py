@@ -13,9 +13,9 @@ from typing import Final
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.errors import reference_exists
-from signalbook.confluent.schemas import list_linked_references
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
+from signalbook.formats.references import list_linked_references
 from signalbook.xid import Xid
 
 _SETTINGS_PAGE: Final = 1000

@@ -26,6 +26,7 @@ from signalbook.api.confluent.queries import (
 )
 from signalbook.api.confluent.references import check_unreferred, note
 from signalbook.api.confluent.requests import ConfluentRequest, answer
+from signalbook.api.confluent.resolution import work_out
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion, parse_version
 from signalbook.api.kernel.responses import Response
@@ -65,10 +66,10 @@ from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats.base import Format, find
-from signalbook.formats.references import has_open_references, is_importing
+from signalbook.formats.references import Importing, has_open_references, is_importing
 from signalbook.storage.confluent import IdTaken
 from signalbook.values import JSON, Finding, JSONObject, digest
-from signalbook.work import worked_out
+from signalbook.work import complete, worked_out
 
 _TAGS: Final = ("tagsToAdd", "tagsToRemove")
 _TAGGING: Final = frozenset({"newVersion", "metadata", "ruleSet", "rulesToMerge", "rulesToRemove", *_TAGS})
@@ -80,7 +81,10 @@ _CONTENT_TYPES: Final = {"AVRO": "application/json", "JSON": "application/schema
 
 
 def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
-    """Raise 42201 unless the schema can be used."""
+    """Raise 42201 unless the schema can be used.
+
+    A check that takes too long for the turn of a write is postponed: the engine ends the turn then.
+    """
     if new.format in request.sound:
         return
     reader = find(new.format)
@@ -89,8 +93,10 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
     try:
         findings = [] if new.body.references else _check_alone(reader, new)
         # If a document refers to others, it can only be checked together with them.
-        if is_importing(reader) and (new.body.references or has_open_references(findings)):
-            findings = reader.check_whole(new.text)
+        if findings is not None and is_importing(reader) and (new.body.references or has_open_references(findings)):
+            findings = _check_whole(reader, new)
+        if findings is None:
+            return
         faults = [
             finding for finding in findings if finding.severity == "error" and finding.rule not in new.accepted_rules
         ]
@@ -102,11 +108,22 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
         request.sound.add(new.format)
 
 
-def _check_alone(reader: Format, new: RegistrationCandidate) -> list[Finding]:
-    """Check a schema without its references. The result is cached under the key that the engine uses, too."""
+def _check_alone(reader: Format, new: RegistrationCandidate) -> list[Finding] | None:
+    """Check a schema without its references. The result is cached under the key that the engine uses, too.
+
+    Returns None if the check is postponed.
+    """
     document = new.body.document
     key = (digest(document), new.format)
-    return worked_out(key, partial(reader.check, document, new.format), size=len(document)) or []
+    return worked_out(key, partial(reader.check, document, new.format), size=len(document))
+
+
+def _check_whole(reader: Importing, new: RegistrationCandidate) -> list[Finding] | None:
+    """Check a schema together with its references. Returns None if the check is postponed."""
+    outcome = work_out("whole", (new.text,), reader.check_whole)
+    if outcome is not None and outcome.error is not None:
+        raise outcome.error
+    return None if outcome is None else outcome.items
 
 
 def find_known_version(request: ConfluentRequest, subjects: Subjects) -> Response | None:
@@ -207,7 +224,8 @@ def _check_mode(new: RegistrationCandidate, mode: str) -> None:
 def _check_compatible(subjects: Subjects, new: RegistrationCandidate) -> None:
     config = subjects.config(new.subject)
     before = list_predecessors(subjects, new.subject, config)
-    reasons = find_differences(new.text, new.body.metadata, config, before, subjects)
+    with complete():
+        reasons = find_differences(new.text, new.body.metadata, config, before, subjects)
     if reasons:
         raise incompatible(new.subject, f"details: [{'; '.join(explain(reasons[:_MAX_SHOWN_REASONS], config))}]")
 

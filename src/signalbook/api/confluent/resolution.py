@@ -3,26 +3,53 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 
+from signalbook import work
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.avro import inline_named_types
 from signalbook.confluent.errors import invalid_schema, too_large
 from signalbook.confluent.protobuf import build_file_descriptor
-from signalbook.confluent.schemas import MAX_REFERENCES, Reference, read_stored_references
+from signalbook.confluent.schemas import Reference, read_stored_references
+from signalbook.engine.write.references import CheckResult, check_texts
 from signalbook.formats.avro.document import list_defined_names
-from signalbook.formats.base import Resolve
-from signalbook.formats.references import match_reference
-from signalbook.values import dump_json
+from signalbook.formats.compatibility import SchemaText
+from signalbook.formats.references import MAX_REFERENCES, match_reference
+from signalbook.values import digest, dump_json
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class ReferredSchemas:
+    """All schemas that a schema refers to, directly or not, by name. It is a ``Resolve`` that needs no store."""
+
+    documents: Mapping[str, bytes]
+
+    def __call__(self, name: str) -> bytes | None:
+        """Return the schema that ``name`` refers to, or None."""
+        return match_reference(self.documents, name)
+
+    @property
+    def size(self) -> int:
+        """The number of bytes of the schemas."""
+        return sum(map(len, self.documents.values()))
+
+    @property
+    def digests(self) -> tuple[tuple[str, str], ...]:
+        """The names and the digests of the schemas."""
+        return tuple((name, digest(document)) for name, document in self.documents.items())
 
 
 def load_resolver(
     subjects: Subjects, references: Iterable[Reference], context: str, *, deleted: bool = False
-) -> Resolve:
+) -> ReferredSchemas:
     """Return a function that finds the schemas that ``references`` name, directly or through the references of these
     schemas.
 
@@ -46,7 +73,26 @@ def load_resolver(
             for reference in read_stored_references(target.attributes)
             if reference.name not in documents
         }
-    return partial(match_reference, {**types, **documents})
+    return ReferredSchemas({**types, **documents})
+
+
+def work_out(key: Hashable, texts: Sequence[SchemaText], judge: Callable[..., list[Item]]) -> CheckResult[Item] | None:
+    """Return the result of ``judge`` for ``texts``, or None if it takes too long for the turn of this write.
+
+    ``key`` identifies what ``judge`` does. In a write, call this within ``work.complete``, which ends a turn for which
+    a result is missing; the write is tried again with this result.
+    """
+    referred = [text.resolve if isinstance(text.resolve, ReferredSchemas) else ReferredSchemas({}) for text in texts]
+    names = [
+        (digest(text.document), text.format, schemas.digests) for text, schemas in zip(texts, referred, strict=True)
+    ]
+    size = sum(len(text.document) for text in texts) + sum(schemas.size for schemas in referred)
+    return work.worked_out((key, *names), partial(_judge_texts, judge, texts), size=size)
+
+
+def _judge_texts(judge: Callable[..., list[Item]], texts: Sequence[SchemaText]) -> CheckResult[Item]:
+    work.spend(sum(len(text.document) for text in texts))
+    return check_texts(judge, texts)
 
 
 def find_referred(

@@ -9,7 +9,6 @@ from typing import Final
 
 from signalbook.access.base import Action
 from signalbook.api.confluent.versions import SchemaVersion, parse_version
-from signalbook.cncf.ids import version_number
 from signalbook.cncf.lookup import find_latest_number
 from signalbook.confluent.errors import (
     context_not_empty,
@@ -48,7 +47,7 @@ from signalbook.storage.base import BEHIND, LAST, Row
 from signalbook.storage.confluent import SoftDeleted
 from signalbook.storage.schema import load_json
 from signalbook.values import JSONObject
-from signalbook.xid import Xid
+from signalbook.xid import Xid, version_number
 
 _PAGE_VERSIONS: Final = 1000
 

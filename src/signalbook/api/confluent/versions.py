@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from signalbook.cncf.ids import LAST_VERSION
 from signalbook.confluent.errors import invalid_version
 from signalbook.confluent.naming import Subject
 from signalbook.confluent.schemas import compute_content_key, guid, read_stored_references, render_text, schema_type
 from signalbook.values import JSONObject, digest
-from signalbook.xid import Xid
+from signalbook.xid import LAST_VERSION, Xid
 
 _DIGITS: Final = 10
 _MILLISECONDS: Final = 1000

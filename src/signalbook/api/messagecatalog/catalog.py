@@ -10,7 +10,7 @@ from typing import Final
 from signalbook.api.cncf import CncfPath, CncfRequest, CncfRoute, find_route
 from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.responses import Response
-from signalbook.cncf.ids import MOUNTS, draft_id, entity_id, message_path, version_number
+from signalbook.cncf.ids import MOUNTS, draft_id, entity_id, message_path
 from signalbook.cncf.lookup import UriBases, find_by_uri, find_latest_number, list_version_numbers
 from signalbook.cncf.messagecatalog import definitions, originals
 from signalbook.cncf.messagecatalog.definitions import PostedVersion
@@ -23,7 +23,7 @@ from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import RegistryError
 from signalbook.messages.definitions.normalise import find_stated_base, materialise
 from signalbook.values import JSON, Finding, JSONObject
-from signalbook.xid import ID, ROOT, Kind, Xid, named
+from signalbook.xid import ID, ROOT, Kind, Xid, named, version_number
 
 FIRST, V01 = MOUNTS["messagegroups"]
 CATALOG: Final = "/messagecatalog"

@@ -239,8 +239,8 @@ def _migrate_resource(transaction: WriteTransaction, copy: ResourceCopy, kind: R
     for version in copy.versions.values():
         fill_defaults(version, kind.attributes, context.now)
     # Data loaded for the previous Resource may be outdated, so start with an empty ``Stored``.
-    context = replace(context, stored=Stored())
-    WriteLoader(transaction.entities, context, transaction.index).complete(resettle_resource(copy, kind, context))
+    loader = WriteLoader(transaction.entities, transaction.index, Stored(), context.documents)
+    resettle_resource(copy, kind, replace(context, rows=loader, stored=loader.stored))
 
 
 def _apply(transaction: WriteTransaction, tree: WorkingTree, context: Context) -> tuple[Change, ...]:

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from signalbook.confluent.schemas import find_reference_targets
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.schemanames import StoredNames, load_named
 from signalbook.errors import RegistryError
 from signalbook.formats.base import Resolve, extract_text
-from signalbook.formats.references import follow_references, read_as_xids
+from signalbook.formats.references import find_reference_targets, follow_references, read_as_xids
 from signalbook.values import dump_json
 from signalbook.xid import Xid, named
 

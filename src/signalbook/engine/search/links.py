@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Final
 
-from signalbook.confluent.schemas import list_linked_references
 from signalbook.engine.schemanames import NAME, list_name_keys
 from signalbook.formats.base import find_family
 from signalbook.formats.protobuf.compiler import list_imports
-from signalbook.formats.references import is_indexable, list_referred_names, read_as_xids
+from signalbook.formats.references import is_indexable, list_linked_references, list_referred_names, read_as_xids
 from signalbook.storage.base import Row
 from signalbook.storage.words import Link
 from signalbook.values import Finding, JSONObject

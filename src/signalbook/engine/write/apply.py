@@ -17,9 +17,7 @@ from msgspec import structs
 
 from signalbook.access.decisions import Access
 from signalbook.batches import batched
-from signalbook.cncf.ids import MOUNTS, api_path, version_number
-from signalbook.cncf.lookup import UriBases, find_taken_uri
-from signalbook.confluent.schemas import compute_content_key
+from signalbook.dialects import DIALECTS
 from signalbook.engine.write.context import Documents
 from signalbook.engine.write.searchindex import DocumentDescription, describe, index_tree
 from signalbook.engine.write.workingcopies import (
@@ -38,7 +36,7 @@ from signalbook.storage.schema import fold
 from signalbook.storage.store import WriteTransaction
 from signalbook.storage.writing import EntityWriter
 from signalbook.values import Finding, JSONObject, format_timestamp, parse_timestamp
-from signalbook.xid import Kind, Xid
+from signalbook.xid import Kind, Xid, version_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +76,6 @@ class StoreNumbers:
 
 Update = Delete | StoreDocuments | Insert | Replace | StoreNumbers
 _CLAIMS_AT_ONCE: Final = 500
-_SCHEMA_GROUPS: Final = "schemagroups"
 
 
 @singledispatch
@@ -136,17 +133,17 @@ def apply_tree(
 def check_uris(tree: WorkingTree, reader: Reader, root: str, access: Access) -> None:
     """Check that no written Version has the same URI as another Version (A-21), else raise ``UriTaken``.
 
-    ``root`` is the registry's URL as in ``UriBases``. The check runs after the write, so that deletions and moves of
-    the same request are considered. Other writers wait, so nothing else changes. Stored URIs that do not change are not
+    ``root`` is the registry's URL for clients. The check runs after the write, so that deletions and moves of the same
+    request are considered. Other writers wait, so nothing else changes. Stored URIs that do not change are not
     checked. Hidden Versions are checked too, but an error does not name a Version that ``access`` cannot read.
     """
     claims: dict[str, dict[Xid, JSONObject]] = {}
     for version in _list_versions(tree):
-        if version.xid.group_type in MOUNTS and version.claims_uri:
+        if version.claims_uri:
             claims.setdefault(version.xid.group_type, {})[version.xid] = version.attributes
     for groups, versions in claims.items():
         for batch in batched(versions.items(), _CLAIMS_AT_ONCE):
-            conflict = find_taken_uri(reader, dict(batch), UriBases(groups=groups, root=root))
+            conflict = DIALECTS.find_taken_uri(reader, groups, dict(batch), root)
             if conflict is not None:
                 xid, uri, holder = conflict
                 raise UriTaken(xid, uri, holder if access.is_readable(holder) else None)
@@ -159,7 +156,7 @@ def _list_updates(tree: WorkingTree, documents: Documents, transaction: WriteTra
     if deleted_keys:
         yield Delete(keys=tuple(deleted_keys))
     numbers = {copy.xid: copy.versioncounter for copy in tree.deleted if isinstance(copy, ResourceCopy)}
-    if numbers_to_store := {xid: number for xid, number in numbers.items() if number and api_path(xid) is not None}:
+    if numbers_to_store := {xid: number for xid, number in numbers.items() if number and DIALECTS.keeps_numbers(xid)}:
         yield StoreNumbers(numbers=numbers_to_store)
     # The document of a Version that the same command replaced again or pruned is not stored.
     used_digests = {version.document for version in _list_versions(tree)}
@@ -208,16 +205,12 @@ def _assign_schema_ids(tree: WorkingTree, transaction: WriteTransaction) -> dict
     contents: dict[str, dict[Xid, str]] = {}
     ids: dict[Xid, int] = {}
     for version in _list_versions(tree):
-        if version.xid.group_type == _SCHEMA_GROUPS and version.changed:
-            content, before = compute_content_key(version.attributes, version.document), version.before
+        if version.changed:
+            content, before = _compute_content_key(version), version.before
             if content is None:
                 continue
             # The same content may have several ids. A Version whose content did not change keeps its id.
-            if (
-                before is not None
-                and before.schemaid
-                and compute_content_key(before.attributes, before.document) == content
-            ):
+            if before is not None and before.schemaid and _compute_content_key(before) == content:
                 ids[version.xid] = before.schemaid
             else:
                 contents.setdefault(fold(version.xid.parts[1]), {})[version.xid] = content
@@ -229,6 +222,10 @@ def _assign_schema_ids(tree: WorkingTree, transaction: WriteTransaction) -> dict
             raise RegistryError("bad_request", subject=str(owner), error_detail=str(error)) from None
         ids.update((xid, ids_by_content[content]) for xid, content in contents_by_xid.items())
     return ids
+
+
+def _compute_content_key(version: VersionCopy | Row) -> str | None:
+    return DIALECTS.compute_content_key(version.xid, version.attributes, version.document)
 
 
 def _set_schema_ids(rows: tuple[Row, ...], ids: Mapping[Xid, int]) -> tuple[Row, ...]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from signalbook.batches import batched
 from signalbook.engine import capabilities
-from signalbook.engine.write.context import MAX_LOADED, Context, Lookup, Steps
+from signalbook.engine.write.context import MAX_LOADED, Context, Lookup
 from signalbook.engine.write.entities import VALIDATION
 from signalbook.engine.write.lineage import find_roots
 from signalbook.engine.write.references import check_with_references, find_mentioned, load_documents
@@ -93,9 +93,7 @@ def find_other_schemas(resource: ResourceCopy, rule: str, *, assumed: bool) -> f
     return frozenset(v.id for v in resource.versions.values() if anew or _is_other_schema(v, assumed=assumed))
 
 
-def compare_versions(
-    resource: ResourceCopy, rule: str, changed: Collection[str], context: Context
-) -> Steps[Comparisons]:
+def compare_versions(resource: ResourceCopy, rule: str, changed: Collection[str], context: Context) -> Comparisons:
     """Compare all pairs that are not known to be compatible under ``rule``.
 
     Documents are loaded for a few Versions at a time.
@@ -104,13 +102,13 @@ def compare_versions(
     for batch in batched(list_pending(resource, rule, changed), _VERSIONS_AT_ONCE):
         context.documents.forget()
         compared = [pair for pair in batch if pair[0].attributes.get("format")]
-        yield from load_documents(_list_documents(compared, rule), context)
+        load_documents(_list_documents(compared, rule), context)
         for version, ancestors in compared:
-            yield from _compare_with_ancestors(version, ancestors, rule, context, comparisons)
+            _compare_with_ancestors(version, ancestors, rule, context, comparisons)
     return comparisons
 
 
-def load_compared_documents(resources: Iterable[tuple[ResourceCopy, ResourceType]], context: Context) -> Steps[None]:
+def load_compared_documents(resources: Iterable[tuple[ResourceCopy, ResourceType]], context: Context) -> None:
     """Load the first documents that ``compare_versions`` and ``check_replaced`` will need, with their references.
 
     Loading them together for all ``resources`` avoids queries for each Resource.
@@ -124,10 +122,10 @@ def load_compared_documents(resources: Iterable[tuple[ResourceCopy, ResourceType
             names += _list_documents(islice(_list_replaced(resource, rule, context), _VERSIONS_AT_ONCE), rule)
     names = names[:MAX_LOADED]
     context.documents.forget()
-    yield from load_documents(names, context)
+    load_documents(names, context)
     xids = find_mentioned(names, context)
     if xids:
-        yield Lookup(entities=xids, contents=True)
+        context.rows.load(Lookup(entities=xids, contents=True))
 
 
 def _list_documents(compared: Iterable[tuple[VersionCopy, list[VersionCopy]]], rule: str) -> Iterator[str | None]:
@@ -240,15 +238,15 @@ def _find_affected(versions: VersionsById, changed: Collection[str]) -> set[str]
 
 def _compare_with_ancestors(
     version: VersionCopy, ancestors: list[VersionCopy], rule: str, context: Context, comparisons: Comparisons
-) -> Steps[None]:
+) -> None:
     reason = _find_obstacle(version, rule, context)
     for batch in batched(ancestors if reason is None else (), _VERSIONS_AT_ONCE):
-        yield from load_documents(_list_documents([(version, batch)], rule), context)
+        load_documents(_list_documents([(version, batch)], rule), context)
         for ancestor in batch:
             obstacle = _find_obstacle(ancestor, rule, context)
             if obstacle is None:
                 against = f'Version "{ancestor.id}"'
-                obstacle = yield from _compare_pair(version, ancestor, rule, context, comparisons, against)
+                obstacle = _compare_pair(version, ancestor, rule, context, comparisons, against)
             reason = reason or obstacle
     comparisons.reasons[version.id] = reason
 
@@ -267,7 +265,7 @@ def _find_obstacle(version: VersionCopy, rule: str, context: Context) -> str | N
 
 def _compare_pair(
     version: VersionCopy, ancestor: VersionCopy, rule: str, context: Context, comparisons: Comparisons, against: str
-) -> Steps[str | None]:
+) -> str | None:
     """Compare ``version`` with ``ancestor`` and add differences to ``comparisons``.
 
     Returns the reason if the two cannot be compared, else None. ``against`` is the name of ``ancestor`` in findings.
@@ -279,7 +277,7 @@ def _compare_pair(
         return f"more than {MAX_PAIRS} comparisons in one request"
     comparisons.compared += 1
     texts = [(copy.document, str(copy.attributes["format"])) for copy in (version, ancestor)]
-    outcome = yield from check_with_references(pair, texts, version.xid, partial(list_differences, rule), context)
+    outcome = check_with_references(pair, texts, version.xid, partial(list_differences, rule), context)
     if outcome is None:
         return None
     if outcome.error is not None:
@@ -315,7 +313,7 @@ def _remember_pair(pair: tuple[str | None, ...]) -> None:
 _COMPATIBILITY: Final = VALIDATION[2:]
 
 
-def recheck(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
+def recheck(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
     """Check all Versions of a stored Resource, including their documents, against the current model.
 
     Used after a change of ``validateformat``, ``validatecompatibility`` or ``strictvalidation``: missing outcomes are
@@ -324,11 +322,11 @@ def recheck(resource: ResourceCopy, type: ResourceType, context: Context) -> Ste
     has an error.
     """
     count_before = context.problems.count
-    yield from check_formats(list(resource.versions.values()), type, context)
-    yield from check_imports(resource, type, context)
+    check_formats(list(resource.versions.values()), type, context)
+    check_imports(resource, type, context)
     if context.problems.count == count_before:
         with context.problems:
-            yield from check_compatibility(resource, type, context, find_changed_schemas(resource, type, context))
+            check_compatibility(resource, type, context, find_changed_schemas(resource, type, context))
 
 
 def check_matching(resource: ResourceCopy, type: ResourceType) -> None:
@@ -338,9 +336,7 @@ def check_matching(resource: ResourceCopy, type: ResourceType) -> None:
             raise RegistryError("mismatched_version_attribute", subject=str(resource.xid), name=name)
 
 
-def check_compatibility(
-    resource: ResourceCopy, type: ResourceType, context: Context, changed: Collection[str]
-) -> Steps[None]:
+def check_compatibility(resource: ResourceCopy, type: ResourceType, context: Context, changed: Collection[str]) -> None:
     """Compare Versions with their ancestors as ``meta.compatibility`` requires (R256-R258).
 
     Sets ``compatibilityvalidated`` and its reason. Raises ``compatibility_violation`` with every difference. Under
@@ -351,7 +347,7 @@ def check_compatibility(
         for version in resource.versions.values():
             set_outcome(version, _COMPATIBILITY, {})
         return
-    comparisons = yield from compare_versions(resource, rule, changed, context)
+    comparisons = compare_versions(resource, rule, changed, context)
     if comparisons.broken:
         pairs = "; ".join(f"{new} (after {', '.join(old)})" for new, old in comparisons.broken.items())
         raise comparisons.make_error(resource, rule, f"Versions that do not fit: {pairs}")
@@ -368,7 +364,7 @@ def check_compatibility(
             set_outcome(version, _COMPATIBILITY, {name: stored[name] for name in _COMPATIBILITY if name in stored})
 
 
-def check_replaced(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
+def check_replaced(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
     """Compare each document that replaces a stored Version's document with the replaced one, as if it were a new
     Version.
 
@@ -384,12 +380,12 @@ def check_replaced(resource: ResourceCopy, type: ResourceType, context: Context)
     comparisons = Comparisons()
     for batch in batched(_list_replaced(resource, rule, context), _VERSIONS_AT_ONCE):
         context.documents.forget()
-        yield from load_documents(_list_documents(batch, rule), context)
+        load_documents(_list_documents(batch, rule), context)
         for version, (earlier,) in batch:
             reason = _find_obstacle(version, rule, context)
             if reason is None:
                 against = "the document it replaces"
-                reason = yield from _compare_pair(version, earlier, rule, context, comparisons, against)
+                reason = _compare_pair(version, earlier, rule, context, comparisons, against)
             if reason is not None and rejects:
                 raise _make_unknown_error(resource, earlier, rule, reason)
             if reason is not None:

@@ -1,15 +1,14 @@
-"""The context of the steps of a write: loaded entities and documents, requests for more of them, and errors."""
+"""The context of the steps of a write: loaded entities and documents, the way to load more of them, and errors."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, Protocol
 
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.confluent.schemas import find_reference_targets
 from signalbook.engine.schemanames import NameLookup, StoredNames, import_root, make_referable_schema
 from signalbook.engine.write.commands import Flags
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy
@@ -17,6 +16,7 @@ from signalbook.errors import RegistryError
 from signalbook.formats.base import extract_text
 from signalbook.formats.references import (
     ReferableSchema,
+    find_reference_targets,
     follow_references,
     index_keys,
     is_referable,
@@ -149,10 +149,8 @@ class Stored:
     """The stored data that was loaded for a decision, in addition to the tree that the decision changes.
 
     ``written`` are the Resources of that tree and ``owners`` its Groups. ``names`` finds schemas by name. ``entities``
-    maps an xid to its row, or to None if it does not exist. ``other_resources`` maps a Group to its Resources that are
-    not in the tree. ``references`` maps a cross reference to its target; ``groups`` and ``resources`` are the entities
-    at both ends. ``messages`` maps a Group to its messages, and ``members`` is the last loaded page of a Group.
-    ``base_url`` is the URL of the registry's root as clients know it: URLs that start with it refer to this registry.
+    maps an xid to its row, or to None if it does not exist. ``base_url`` is the URL of the registry's root as clients
+    know it: URLs that start with it refer to this registry.
     """
 
     def __init__(self, base_url: str = "") -> None:
@@ -162,12 +160,6 @@ class Stored:
         self.written: dict[Xid, ResourceCopy] = {}
         self.owners: dict[Xid, OwnerCopy] = {}
         self.entities: dict[Xid, Row | None] = {}
-        self.other_resources: dict[Xid, list[ResourceCopy]] = {}
-        self.groups: dict[Xid, OwnerCopy] = {}
-        self.resources: dict[Xid, ResourceCopy] = {}
-        self.references: dict[Xid, Xid] = {}
-        self.messages: dict[Xid, list[Xid]] = {}
-        self.members: list[Row] = []
         self.missing: set[Xid] = set()
         self._xid_by_uri: dict[str, Xid | None] = {}
 
@@ -221,7 +213,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """A need for entities and documents by xid and digest, and for schemas by name.
+    """Entities and documents to load by xid and digest, and schemas to load by name.
 
     ``defaults`` also loads the default Versions that Resources show. ``contents`` also loads the documents of all
     Versions.
@@ -235,67 +227,54 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbours:
-    """A need for the Versions of a partial Resource that determine the order of its Versions after the request."""
+class CrossReferences:
+    """Cross references that a write can affect: ``targets`` by source, and ``groups`` and ``resources`` at both ends.
 
-    resource: ResourceCopy
-    mode: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """A need for Versions of a partial Resource: the children of the ``changed`` ones, and the parents of Versions that
-    are changed or have another ancestor than before.
+    Groups and Resources of the tree are left out.
     """
 
-    resource: ResourceCopy
-    changed: Collection[str]
+    targets: dict[Xid, Xid] = field(default_factory=dict)
+    groups: dict[Xid, OwnerCopy] = field(default_factory=dict)
+    resources: dict[Xid, ResourceCopy] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtherResources:
-    """A need for the stored Resources of these Groups that are not in the tree, with their Versions."""
+class Rows(Protocol):
+    """The stored rows that a decision asks for on its way. Each method takes a limited number of queries.
 
-    groups: tuple[OwnerCopy, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class References:
-    """A need for the cross references that this write can affect, and for the entities at both ends."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageIds:
-    """A need for the ids of messages in Groups: Resources of these Group and Resource types, up to
-    ``limit`` per Group.
+    ``load.WriteLoader`` reads them from the store; a test can replace it by a fake.
     """
 
-    groups: tuple[Row, ...]
-    types: frozenset[tuple[str, str]]
-    limit: int
+    def load(self, lookup: Lookup) -> None:
+        """Load the data of ``lookup`` into the ``stored`` data and the ``documents`` of the decision's context."""
 
+    def add_neighbours(self, resource: ResourceCopy, mode: str) -> None:
+        """Add the Versions to a partial Resource that determine the order of its Versions after the request."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Members:
-    """A need for a page of the stored Resources of the type ``plural`` in a Group, by id, from after the
-    id ``after``.
-    """
+    def add_compared(self, resource: ResourceCopy, changed: Collection[str]) -> None:
+        """Add the children of the ``changed`` Versions to a partial Resource, and the parents of moved ones.
 
-    group: Row
-    plural: str
-    after: str | None
-    limit: int
+        A Version moved if it is changed or has another ancestor than before.
+        """
 
+    def list_other_resources(self, groups: Collection[OwnerCopy]) -> dict[Xid, list[ResourceCopy]]:
+        """Return the stored Resources of these Groups that are not in the tree, with their Versions, by Group."""
 
-Need: TypeAlias = Lookup | Neighbours | Compared | OtherResources | References | MessageIds | Members
-"""Data that a decision finds it needs on the way. The loader loads the data, then the decision continues."""
+    def find_cross_references(self, other_resources: Mapping[Xid, Collection[ResourceCopy]]) -> CrossReferences:
+        """Return the cross references that this write can affect.
 
+        ``other_resources`` are those of Groups that the write changes.
+        """
 
-Result = TypeVar("Result")
+    def list_messages(
+        self, groups: Collection[Row], types: Collection[tuple[str, str]], limit: int
+    ) -> dict[Xid, list[Xid]]:
+        """Return the messages in these Groups, by Group: Resources of these Group and Resource types.
 
+        A Group with many Resources yields up to ``limit``.
+        """
 
-Steps: TypeAlias = Generator[Need, None, Result]
-"""A decision as a generator. It has no access to the store: if it needs more data, it yields a ``Need``."""
+    def list_members(self, group: Row, plural: str, after: str | None, limit: int) -> list[Row]:
+        """Return a page of the Resources of a type in a Group, by id, from after the id ``after``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,7 +285,7 @@ class Context:
     replaces the rule of every Resource for a trial and is never stored. ``incompatible_changes`` and
     ``default_compatibility`` are the settings of these names. ``findings`` do not stop the write. Errors must not name
     entities that ``access`` cannot read. ``root`` is the registry's URL from the settings, or empty. ``accepted_rules``
-    are those of the command.
+    are those of the command. ``rows`` loads what the decision finds it needs.
     """
 
     model: Model
@@ -314,6 +293,7 @@ class Context:
     flags: Flags
     target: Xid
     now: datetime
+    rows: Rows
     admin: bool = False
     compatibility: str | None = None
     incompatible_changes: str = "warn"
@@ -440,7 +420,7 @@ class Context:
         )
 
     def take_missing(self, *, contents: bool = False) -> Lookup | None:
-        """Return a need for the data requested since the last call that is not loaded yet, or None if nothing is
+        """Return a lookup of the data requested since the last call that is not loaded yet, or None if nothing is
         missing.
 
         The caller must load the data and repeat every step that was computed without it. ``contents`` as in ``Lookup``.

@@ -11,7 +11,7 @@ from signalbook.batches import batched
 from signalbook.engine.write.apply import WriteResult
 from signalbook.engine.write.commands import Command, GroupIntent, Intent, Method, ResourceIntent, WriteMode
 from signalbook.engine.write.compatibility import load_compared_documents
-from signalbook.engine.write.context import Context, Neighbours, OtherResources, References, Steps
+from signalbook.engine.write.context import Context, CrossReferences
 from signalbook.engine.write.entities import (
     GroupConstraints,
     check_constraints,
@@ -62,9 +62,10 @@ class CommandDecision:
         self._command = command
         self._context = context
         self._unfinished: list[tuple[ResourceCopy, ResourceType]] = []
+        self._other_resources: dict[Xid, list[ResourceCopy]] = {}
         self.tree = tree
 
-    def add(self, intent: Intent) -> Steps[WriteResult]:
+    def add(self, intent: Intent) -> WriteResult:
         """Decide a PUT, PATCH or POST. Raises one ``RegistryError`` with all findings."""
         problems = self._context.problems
         if intent.body is not None:
@@ -76,29 +77,28 @@ class CommandDecision:
         plans = [self._decide_group(group) for group in intent.groups]
         changed = tuple(plan.copy for plan in plans if plan.copy is not None and plan.changed and plan.limits)
         if changed:
-            yield OtherResources(groups=changed)
+            self._other_resources = self._context.rows.list_other_resources(changed)
         skipped = set[Xid]()
         for group, plan in zip(intent.groups, plans, strict=True):
-            skipped |= yield from self._decide_resources(group, plan)
-        yield from self._finish()
+            skipped |= self._decide_resources(group, plan)
+        self._finish()
         # The next checks need the whole tree and make sense only if every part of it is valid.
         problems.raise_any()
         check_siblings(self.tree)
-        yield References()
-        self._check_references()
+        self._check_references(self._context.rows.find_cross_references(self._other_resources))
         processed = tuple(xid for xid in intent.processed if xid not in skipped)
         return self._make_result(intent, processed)
 
-    def delete(self, deletion: Deletion) -> Steps[WriteResult]:
+    def delete(self, deletion: Deletion) -> WriteResult:
         """Decide a DELETE. Raises the errors of ``check_deletion``, ``readonly`` and ``bad_request``."""
         target = self._command.target
         rows = check_deletion(deletion, self._find_singular(deletion.collection), self._context)
         if deletion.collection.kind is Kind.VERSIONS:
-            yield from self._delete_versions(deletion.collection.owner, rows)
+            self._delete_versions(deletion.collection.owner, rows)
         else:
             rows = select_writable_rows(rows, deletion.beneath, self._context, explicit=not target.is_collection)
             remove(self.tree, rows, deletion.beneath, self._context)
-        yield from self._finish()
+        self._finish()
         self._context.problems.raise_any()
         return WriteResult(target=target)
 
@@ -121,7 +121,7 @@ class CommandDecision:
             plan.error = error
         return plan
 
-    def _decide_resources(self, intent: GroupIntent, plan: _GroupDecision) -> Steps[set[Xid]]:
+    def _decide_resources(self, intent: GroupIntent, plan: _GroupDecision) -> set[Xid]:
         """Write the Resources of a Group.
 
         Returns the xids of Resources that were skipped because they are read-only (R207).
@@ -141,22 +141,21 @@ class CommandDecision:
                 copy = self.tree.ensure_resource(resource.xid, self._context.now)
                 if copy.before is None and self._command.target.kind is Kind.VERSIONS and not resource.versions:
                     raise RegistryError("missing_versions", subject=str(self._command.target))
-                yield from self._write_resource(copy, resource, limits)
+                self._write_resource(copy, resource, limits)
         return {resource.xid for resource in intent.resources} - {resource.xid for resource in plan.writable}
 
     def _check_other_resources(self, group: Xid, limits: GroupConstraints) -> None:
         """Check that Resources of a changed Group that this write does not contain still meet its
         constraints (R109).
         """
-        for copy in self._context.stored.other_resources.get(group, ()):
+        for copy in self._other_resources.get(group, ()):
             self._check_shown(copy.xid, copy, limits)
 
-    def _check_references(self) -> None:
+    def _check_references(self, references: CrossReferences) -> None:
         """Check Versions against the constraints of the Groups that show them through ``xref`` (R110)."""
-        stored = self._context.stored
-        owners = {**stored.groups, **self.tree.groups}
-        resources = {**stored.resources, **self.tree.resources}
-        for source, target in stored.references.items():
+        owners = {**references.groups, **self.tree.groups}
+        resources = {**references.resources, **self.tree.resources}
+        for source, target in references.targets.items():
             target_copy = resources.get(target)
             if target_copy is not None:
                 limits = find_group_constraints(owners[source.owner], self._context.model.groups[source.group_type])
@@ -175,22 +174,22 @@ class CommandDecision:
                 raise
             raise Forbidden(Action.UPDATE, self._command.target) from None
 
-    def _write_resource(self, copy: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints) -> Steps[None]:
+    def _write_resource(self, copy: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints) -> None:
         if not write_resource(copy, intent, limits, self._context):
             return
         if copy.partial:
-            yield Neighbours(resource=copy, mode=intent.type.versionmode)
-        if (yield from settle_resource(copy, intent, limits, self._context)):
+            self._context.rows.add_neighbours(copy, intent.type.versionmode)
+        if settle_resource(copy, intent, limits, self._context):
             self._unfinished.append((copy, intent.type))
 
-    def _finish(self) -> Steps[None]:
+    def _finish(self) -> None:
         for batch in batched(self._unfinished, FINISHED_AT_ONCE):
             # A single Resource requests its documents itself, and often needs none.
             if len(batch) > 1:
-                yield from load_compared_documents(batch, self._context)
+                load_compared_documents(batch, self._context)
             for copy, resource_type in batch:
                 with self._context.problems:
-                    yield from finish_resource(copy, resource_type, self._context)
+                    finish_resource(copy, resource_type, self._context)
 
     def _is_locked(self, intent: ResourceIntent) -> bool:
         """Return True if a Resource must be skipped because it is read-only for this client.
@@ -206,7 +205,7 @@ class CommandDecision:
             raise RegistryError("bad_flag", subject=str(self._command.target), flag="ignore")
         return True
 
-    def _delete_versions(self, xid: Xid, rows: tuple[Row, ...]) -> Steps[None]:
+    def _delete_versions(self, xid: Xid, rows: tuple[Row, ...]) -> None:
         """Remove Versions as a write to their Resource. If no Version is left, the Resource is deleted too (R173)."""
         copy = self.tree.resources[xid]
         group = self._context.model.groups[xid.group_type]
@@ -226,7 +225,7 @@ class CommandDecision:
             remove(self.tree, (copy.before,), rows, self._context)
         elif rows or self._context.flags.setdefaultversionid is not None:
             limits = find_group_constraints(self.tree.groups[xid.owner], group)
-            yield from self._write_resource(copy, intent, limits)
+            self._write_resource(copy, intent, limits)
 
     def _find_singular(self, collection: Xid) -> str:
         if collection.kind is Kind.VERSIONS:

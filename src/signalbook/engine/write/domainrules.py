@@ -14,7 +14,7 @@ from itertools import chain, islice
 from typing import Final
 
 from signalbook import work
-from signalbook.engine.write.context import Context, Members, MessageIds, Steps
+from signalbook.engine.write.context import Context
 from signalbook.engine.write.references import check_with_references
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingTree
 from signalbook.errors import RegistryError
@@ -40,7 +40,7 @@ _SELECTORS: Final = ("envelope", "protocol")
 _SCHEMA_NAMES: Final = ("dataschemauri", "dataschemaxid")
 
 
-def check_domain_rules(tree: WorkingTree, context: Context) -> Steps[tuple[Finding, ...]]:
+def check_domain_rules(tree: WorkingTree, context: Context) -> tuple[Finding, ...]:
     """Return up to ``MAX_FINDINGS`` findings about the messages and endpoints that ``tree`` changes.
 
     Each path starts with the xid of the Version or Group, followed by ``#``. Severity ``error`` means a violated MUST.
@@ -48,7 +48,7 @@ def check_domain_rules(tree: WorkingTree, context: Context) -> Steps[tuple[Findi
     groups = context.model.groups
     if not any(_is_of_domain(groups[xid.group_type].document, "message", "endpoint") for xid in tree.groups):
         return ()
-    findings = yield from _DomainCheck(tree, context).find_findings()
+    findings = _DomainCheck(tree, context).find_findings()
     return tuple(findings[:MAX_FINDINGS])
 
 
@@ -62,7 +62,7 @@ def make_domain_error(findings: tuple[Finding, ...]) -> RegistryError | None:
     return RegistryError("invalid_attribute", subject=subject, name=name, error_detail=errors[0].message, faults=errors)
 
 
-def _check_inline_schema(version: VersionCopy, context: Context) -> Steps[list[Finding]]:
+def _check_inline_schema(version: VersionCopy, context: Context) -> list[Finding]:
     """Return the findings about the schema inside a message, checked together with the schemas that it refers to."""
     schema, name = version.attributes.get("dataschema"), version.attributes.get("dataschemaformat")
     if schema is None or not isinstance(name, str) or (reader := formats.find(name)) is None:
@@ -73,7 +73,7 @@ def _check_inline_schema(version: VersionCopy, context: Context) -> Steps[list[F
     if not has_open_references(findings) or not is_importing(reader):
         return findings
     texts = [(context.documents.keep(content), name)]
-    outcome = yield from check_with_references((*key, IMPORT), texts, version.xid, reader.check_whole, context)
+    outcome = check_with_references((*key, IMPORT), texts, version.xid, reader.check_whole, context)
     if outcome is None:
         return []
     unresolved = outcome.error.findings if isinstance(outcome.error, SchemaError) else ()
@@ -101,27 +101,28 @@ class _DomainCheck:
         self._stored = context.stored
         self._groups = context.model.groups
         self._inline: dict[Xid, list[Finding]] = {}
+        self._messages: dict[Xid, list[Xid]] = {}
 
-    def find_findings(self) -> Steps[list[Finding]]:
+    def find_findings(self) -> list[Finding]:
         """Return the findings: first those about Groups and their stored messages, then those about written messages.
 
         Checking stops once there are ``MAX_FINDINGS``, so that the result may have a few more.
         """
         findings: list[Finding] = []
-        yield from self._load()
+        self._load()
         for xid, group in sorted(self._tree.groups.items(), key=_xid_key):
             if self._is_endpoint(xid):
                 findings += _locate_at(xid, self._check_endpoint(group))
             elif _is_changed(group) and _is_of_domain(self._groups[xid.group_type].document, "message"):
                 findings += _locate_at(xid, lint_selectors(group.attributes))
             if _has_new_selectors(group):
-                yield from self._check_stored_messages(group, findings)
+                self._check_stored_messages(group, findings)
         for xid, resource in sorted(self._tree.resources.items(), key=_xid_key):
             if len(findings) < MAX_FINDINGS and self._is_message(xid):
                 findings += self._check_resource(resource)
         return findings
 
-    def _load(self) -> Steps[None]:
+    def _load(self) -> None:
         """Load the entities that Groups and messages of the tree refer to, in a few queries however many there are."""
         needed: set[Xid] = set()
         bases: set[Xid] = set()
@@ -131,7 +132,7 @@ class _DomainCheck:
                 for version in resource.versions.values():
                     if _is_written(version):
                         needed |= {xid for _, xids in self._list_schema_names(version.attributes) for xid in xids}
-                        self._inline[version.xid] = yield from _check_inline_schema(version, self._context)
+                        self._inline[version.xid] = _check_inline_schema(version, self._context)
                     if _is_written(version) or restated:
                         bases |= self._find_bases(version.attributes)
                 if resource.xref is not None and resource.touched:
@@ -146,8 +147,8 @@ class _DomainCheck:
             self._exists(xid)
         missing = self._context.take_missing()
         if missing is not None:
-            yield replace(missing, defaults=False)
-        yield from self._load_bases(bases)
+            self._context.rows.load(replace(missing, defaults=False))
+        self._load_bases(bases)
         message_groups = {xid for group in endpoints for xid in self._list_message_groups(group)}
         rows = [row for xid in sorted(message_groups) if (row := self._find_group(xid)) is not None]
         if rows:
@@ -157,9 +158,9 @@ class _DomainCheck:
                 for resource_type in group_type.resources.values()
                 if _is_of_domain(resource_type.document, "message")
             )
-            yield MessageIds(groups=tuple(rows), types=types, limit=_MAX_MESSAGEIDS)
+            self._messages = self._context.rows.list_messages(rows, types, _MAX_MESSAGEIDS)
 
-    def _load_bases(self, pending: set[Xid]) -> Steps[None]:
+    def _load_bases(self, pending: set[Xid]) -> None:
         """Load these messages and their base messages, one or two queries per level, however many there are."""
         loaded: set[Xid] = set()
         while pending:
@@ -170,7 +171,7 @@ class _DomainCheck:
                 missing = self._context.take_missing()
                 if missing is None:
                     break
-                yield missing
+                self._context.rows.load(missing)
             loaded |= pending
             pending = {base for xid in pending for base in self._find_bases(self._find_attributes(xid) or {})} - loaded
 
@@ -266,7 +267,7 @@ class _DomainCheck:
         copy = self._tree.resources.get(xid.resource) or self._stored.find_entity(xid.resource)
         return xid if copy is None or copy.xref is None else Xid((*copy.xref.parts, *xid.parts[4:]))
 
-    def _check_stored_messages(self, group: OwnerCopy, findings: list[Finding]) -> Steps[None]:
+    def _check_stored_messages(self, group: OwnerCopy, findings: list[Finding]) -> None:
         """Add findings about stored messages of ``group``, whose envelope or protocol changes.
 
         Messages in the tree are skipped.
@@ -275,11 +276,11 @@ class _DomainCheck:
         for plural in self._groups[group.xid.group_type].resources:
             after: str | None = ""
             while after is not None and len(findings) < MAX_FINDINGS and self._is_message(group.xid / plural):
-                yield Members(group=group.before, plural=plural, after=after or None, limit=_MESSAGES_PER_PAGE)
-                page, loaded_before = self._stored.members, dict(self._stored.entities)
+                page = self._context.rows.list_members(group.before, plural, after or None, _MESSAGES_PER_PAGE)
+                loaded_before = dict(self._stored.entities)
                 other_rows = [row for row in page if row.xid not in self._tree.resources]
                 self._stored.entities |= {row.xid: row for row in other_rows}
-                yield from self._load_bases({row.xid for row in other_rows})
+                self._load_bases({row.xid for row in other_rows})
                 for row in other_rows:
                     findings += _locate_at(row.xid, self._check_borrowed(self._find_definition(row.xid), group))
                 self._stored.entities = loaded_before  # forget the page: the messages of a Group may not fit in memory
@@ -318,7 +319,7 @@ class _DomainCheck:
         """Yield the id and xid of every message in ``groups``, stored or new. Deletions are not considered."""
         for xid in groups:
             new = (x for x, copy in self._tree.resources.items() if copy.before is None and x.owner == xid)
-            messages = chain(self._stored.messages.get(xid, ()), new)
+            messages = chain(self._messages.get(xid, ()), new)
             yield from ((message.id, str(message)) for message in messages if self._is_message(message))
 
     def _find_group(self, xid: Xid) -> Row | None:

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from signalbook.cncf.ids import version_number
 from signalbook.engine.write.commands import DocumentBody, GroupIntent, ResourceIntent, VersionIntent, WriteMode
 from signalbook.engine.write.context import Context, Documents
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingCopy
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, Constraints, GroupType, ResourceType, findings_to_error
 from signalbook.values import JSON, JSONObject, dump_json, parse_timestamp
-from signalbook.xid import Kind, Xid
+from signalbook.xid import Kind, Xid, version_number
 
 COMMON = frozenset({"self", "shortself", "xid", "epoch", "createdat", "modifiedat"})
 """Names that every entity has and that are not stored as plain attributes."""

@@ -1,4 +1,4 @@
-"""The loader of a write. It reads from the store before the decision, and whenever the decision needs more.
+"""The loader of a write. It reads from the store before the decision, and whenever the decision asks for more.
 
 Of a Resource with many Versions only those that the write can affect are loaded: the requested Versions, their
 ancestors, their neighbours and the newest ones. The decisions are the same as with all Versions loaded (see
@@ -9,26 +9,14 @@ written. If this cannot be guaranteed, all Versions are loaded.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeAlias
 
 from signalbook.engine.schemanames import load_named
 from signalbook.engine.write.commands import ONE_RESOURCE, Command, Intent, ResourceIntent, require_object
-from signalbook.engine.write.context import (
-    Compared,
-    Context,
-    Lookup,
-    Members,
-    MessageIds,
-    Need,
-    Neighbours,
-    OtherResources,
-    References,
-    Result,
-    Steps,
-)
+from signalbook.engine.write.context import Context, CrossReferences, Documents, Lookup, Stored
 from signalbook.engine.write.lineage import ORDERED, rank
 from signalbook.engine.write.workingcopies import (
     OwnerCopy,
@@ -69,35 +57,42 @@ class Deletion:
 class WriteLoader:
     """A loader of the data for one command, in a number of queries that does not depend on the number of entities.
 
-    ``load`` and ``load_deletion`` fill the tree. ``complete`` runs the decision and loads what it needs. ``everything``
-    is an unrestricted reader for constraints that must also hold for entities hidden from ``reader``; None means that
-    nothing is hidden. ``index`` finds schemas by name.
+    ``read_tree`` and ``read_deletion`` return the tree. The decision then calls the methods of ``context.Rows``, which
+    add to ``stored`` and ``documents``. ``everything`` is an unrestricted reader for constraints that must also hold
+    for entities hidden from ``reader``; None means that nothing is hidden. ``index`` finds schemas by name.
     """
 
     def __init__(
-        self, reader: Reader, context: Context, index: IndexReader, *, everything: Reader | None = None
+        self,
+        reader: Reader,
+        index: IndexReader,
+        stored: Stored,
+        documents: Documents,
+        *,
+        everything: Reader | None = None,
     ) -> None:
         self._reader = reader
         self._index = index
         self._everything = everything or reader
-        self._context = context
+        self.stored = stored
+        self.documents = documents
         self._tree: WorkingTree
 
-    def load(self, command: Command, intent: Intent) -> WorkingTree:
+    def read_tree(self, command: Command, intent: Intent, context: Context) -> WorkingTree:
         """Load all stored entities that ``intent`` can change, and return them as a tree."""
         groups = [group.xid for group in intent.groups]
         resource_intents = {resource.xid: resource for resource in intent.list_resources()}
-        tree = self._load_entities(groups, resource_intents, command)
+        tree = self._load_entities(groups, resource_intents, command, context)
         if command.counts_on:
             tree.numbers = self._reader.last_numbers(resource_intents)
             for xid in tree.numbers.keys() & tree.resources.keys():
                 tree.resources[xid].versioncounter = max(tree.resources[xid].versioncounter, tree.numbers[xid])
         for xid, resource in tree.resources.items():
             if resource.partial:
-                self._load_named(resource, resource_intents[xid])
+                self._load_named(resource, resource_intents[xid], context)
         return tree
 
-    def load_deletion(self, command: Command) -> tuple[WorkingTree, Deletion]:
+    def read_deletion(self, command: Command, context: Context) -> tuple[WorkingTree, Deletion]:
         """Load the owners that a deletion changes and the rows to delete.
 
         Raises ``not_found`` (R171), ``bad_request`` (R50), and an error for deleting Versions of a cross reference.
@@ -106,7 +101,7 @@ class WriteLoader:
         owner = collection.owner
         groups = {Xid(owner.parts[:2])} if owner.parts else set()
         resources = {owner} if owner.kind is Kind.RESOURCE else set()
-        tree = self._load_entities(groups, resources, command)
+        tree = self._load_entities(groups, resources, command, context)
         parent = tree.find_owner(owner)
         if parent is None:
             raise RegistryError("not_found", subject=str(command.target))
@@ -122,54 +117,25 @@ class WriteLoader:
             raise RegistryError("not_found", subject=str(command.target))
         if isinstance(parent, ResourceCopy) and parent.partial:
             parent.add(VersionCopy.from_row(row) for row in rows)
-            self._load_versions(parent, _list_default_candidates(parent, self._context))
+            self._load_versions(parent, _list_default_candidates(parent, context))
         beneath = tuple(self._list_beneath(rows))
         return tree, Deletion(
             collection=collection, entries=_read_deletion_entries(command), rows=rows, beneath=beneath
         )
 
-    def complete(self, steps: Steps[Result]) -> Result:
-        """Run the decision ``steps`` and return its result.
-
-        Loads the data that the decision needs, and raises its errors.
-        """
-        try:
-            while True:
-                self._load_need(next(steps))
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-
-    def _load_need(self, need: Need) -> None:
-        match need:
-            case Lookup():
-                self._load_lookup(need)
-            case Neighbours():
-                self._load_neighbours(need.resource, need.mode)
-            case Compared():
-                self._load_compared(need.resource, need.changed)
-            case OtherResources():
-                self._load_other_resources(need.groups)
-            case References():
-                self._load_references()
-            case MessageIds():
-                self._load_message_ids(need)
-            case Members(group=group, plural=plural, after=after, limit=limit):
-                rows = self._reader.children([group.key], plural, after=after, limit=limit)
-                self._context.stored.members = list(rows)
-
-    def _load_lookup(self, need: Lookup) -> None:
-        loaded, documents = self._context.stored.entities, self._context.documents
-        rows = self._fetch(need.entities)
-        if need.defaults:
+    def load(self, lookup: Lookup) -> None:
+        """Load the data of ``lookup`` into the stored data and the documents."""
+        loaded, documents = self.stored.entities, self.documents
+        rows = self._fetch(lookup.entities)
+        if lookup.defaults:
             # The Versions that Resources show are usually needed next, so load them now, in two queries for all
             # Resources.
             rows |= self._fetch({row.xref for row in rows.values() if row.xref is not None} - loaded.keys())
             rows |= self._fetch({row.default_version for row in rows.values() if row.defaultversionid} - loaded.keys())
-        contents = (row.document for row in rows.values()) if need.contents else ()
-        if need.names:
-            self._context.stored.names.load(load_named(self._index, self._reader, need.names))
-        if digests := need.documents | documents.find_absent(contents):
+        contents = (row.document for row in rows.values()) if lookup.contents else ()
+        if lookup.names:
+            self.stored.names.load(load_named(self._index, self._reader, lookup.names))
+        if digests := lookup.documents | documents.find_absent(contents):
             stored = self._reader.documents(digests)
             # A document that the store has lost raises KeyError here. Otherwise the decision would request it forever.
             documents.loaded |= {name: stored[name] for name in digests}
@@ -177,55 +143,68 @@ class WriteLoader:
     def _fetch(self, xids: Collection[Xid]) -> dict[Xid, Row]:
         """Load these entities and return their rows. Missing entities are remembered as missing."""
         rows = self._reader.get_many(xids) if xids else {}
-        self._context.stored.entities.update({xid: rows.get(xid) for xid in xids})
+        self.stored.entities.update({xid: rows.get(xid) for xid in xids})
         return rows
 
-    def _load_other_resources(self, groups: Collection[OwnerCopy]) -> None:
+    def list_other_resources(self, groups: Collection[OwnerCopy]) -> dict[Xid, list[ResourceCopy]]:
+        """Return the stored Resources of these Groups that are not in the tree, with their Versions, by Group."""
         keys = [group.before.key for group in groups if group.before is not None]
         rows = self._everything.children(keys) if keys else ()
-        other_resources = [ResourceCopy.from_row(row) for row in rows if row.xid not in self._tree.resources]
-        load_versions(self._everything, other_resources)
-        for copy in other_resources:
-            self._context.stored.other_resources.setdefault(copy.xid.owner, []).append(copy)
+        copies = [ResourceCopy.from_row(row) for row in rows if row.xid not in self._tree.resources]
+        load_versions(self._everything, copies)
+        by_group: dict[Xid, list[ResourceCopy]] = {}
+        for copy in copies:
+            by_group.setdefault(copy.xid.owner, []).append(copy)
+        return by_group
 
-    def _load_message_ids(self, need: MessageIds) -> None:
-        """Load message ids: those of all small Groups in one query, and of each large Group up to the limit in its own
-        query.
+    def list_messages(
+        self, groups: Collection[Row], types: Collection[tuple[str, str]], limit: int
+    ) -> dict[Xid, list[Xid]]:
+        """Return the messages in these Groups, by Group: Resources of these Group and Resource types.
+
+        Those of all small Groups take one query, those of a large Group one query up to ``limit``.
         """
         sizes: Counter[int] = Counter()
-        for (key, _), count in self._reader.counts([group.key for group in need.groups]).items():
+        for (key, _), count in self._reader.counts([group.key for group in groups]).items():
             sizes[key] += count
-        xids = {group.key: group.xid for group in need.groups if sizes[group.key] > 0}
+        xids = {group.key: group.xid for group in groups if sizes[group.key] > 0}
         large = [[key] for key in xids if sizes[key] > LARGE_GROUP_RESOURCES]
         small = [key for key in xids if sizes[key] <= LARGE_GROUP_RESOURCES]
+        messages: dict[Xid, list[Xid]] = {}
         for keys in (*large, small) if small else large:
-            rows = (row for row in self._reader.children(keys) if _types_of(row.xid) in need.types)
-            for row in rows if keys is small else islice(rows, need.limit):
-                self._context.stored.messages.setdefault(xids[row.parent], []).append(row.xid)
+            rows = (row for row in self._reader.children(keys) if _types_of(row.xid) in types)
+            for row in rows if keys is small else islice(rows, limit):
+                messages.setdefault(xids[row.parent], []).append(row.xid)
+        return messages
 
-    def _load_references(self) -> None:
-        """Load cross references that this write can affect, and the Groups and Resources at both ends.
+    def list_members(self, group: Row, plural: str, after: str | None, limit: int) -> list[Row]:
+        """Return a page of the Resources of a type in a Group, by id, from after the id ``after``."""
+        return list(self._reader.children([group.key], plural, after=after, limit=limit))
 
-        These are the references in the tree, the references of other Resources in changed Groups (loaded already), and
-        stored references to Resources in the tree.
+    def find_cross_references(self, other_resources: Mapping[Xid, Collection[ResourceCopy]]) -> CrossReferences:
+        """Return the cross references that this write can affect, and the Groups and Resources at both ends.
+
+        These are the references in the tree, the references of ``other_resources`` in changed Groups, and stored
+        references to Resources in the tree.
         """
-        tree, stored = self._tree, self._context.stored
+        tree = self._tree
         # In the order of the request, not of the keys, because the first error found is the one in the response.
-        other_resources = [copy for group in tree.groups for copy in stored.other_resources.get(group, ())]
-        targets = {copy.xid: copy.xref for copy in other_resources if copy.xref is not None}
+        copies = (copy for group in tree.groups for copy in other_resources.get(group, ()))
+        targets = {copy.xid: copy.xref for copy in copies if copy.xref is not None}
         targets |= {xid: copy.xref for xid, copy in tree.resources.items() if copy.xref is not None}
         # The reference of a Resource in the tree is taken from the tree, because its stored xref may be outdated.
         for row in self._everything.referrers([xid for xid, copy in tree.resources.items() if copy.xref is None]):
             if row.xref is not None and row.xid not in tree.resources:
                 targets[row.xid] = row.xref
-        stored.references = targets
-        if targets:
-            groups = {source.owner for source in targets} - set(tree.groups)
-            missing = {target for target in targets.values() if target not in tree.resources}
-            ends = load_entities(self._everything, groups, missing)
-            stored.groups, stored.resources = ends.groups, ends.resources
+        if not targets:
+            return CrossReferences()
+        groups = {source.owner for source in targets} - set(tree.groups)
+        missing = {target for target in targets.values() if target not in tree.resources}
+        ends = load_entities(self._everything, groups, missing)
+        return CrossReferences(targets=targets, groups=ends.groups, resources=ends.resources)
 
-    def _load_neighbours(self, resource: ResourceCopy, mode: str) -> None:
+    def add_neighbours(self, resource: ResourceCopy, mode: str) -> None:
+        """Add the Versions to a partial Resource that determine the order of its Versions after the request."""
         changed = [version for version in resource.versions.values() if _is_changed(version, mode)]
         removed = list(resource.removed.values())
         # Two Versions that move can be each other's neighbours, and in manual mode a Version that moves takes
@@ -238,18 +217,21 @@ class WriteLoader:
             self._load_leaves(resource, changed, removed)
         resource.arrange()
 
-    def _load_compared(self, resource: ResourceCopy, changed: Collection[str]) -> None:
+    def add_compared(self, resource: ResourceCopy, changed: Collection[str]) -> None:
+        """Add the children of the ``changed`` Versions to a partial Resource, and the parents of moved ones."""
         moved = [v for v in resource.versions.values() if v.id in changed or v.relinked]
         self._load_versions(resource, [version.ancestorid for version in moved if version.ancestorid is not None])
         resource.add(_make_copies(self._reader.derived(resource.key, changed)))
         resource.arrange()
 
-    def _load_entities(self, groups: Collection[Xid], resources: Collection[Xid], command: Command) -> WorkingTree:
+    def _load_entities(
+        self, groups: Collection[Xid], resources: Collection[Xid], command: Command, context: Context
+    ) -> WorkingTree:
         def is_partial(row: Row, count: int) -> bool:
-            return _is_partial(row, count, command, self._context)
+            return _is_partial(row, count, command, context)
 
         self._tree = tree = load_entities(self._reader, groups, resources, is_partial)
-        self._context.stored.written, self._context.stored.owners = tree.resources, tree.groups
+        self.stored.written, self.stored.owners = tree.resources, tree.groups
         # If a reference is removed, the visible epoch must not decrease, so the epoch of the target is needed (R269).
         referring = [copy for copy in tree.resources.values() if copy.xref is not None]
         targets = self._reader.get_many({copy.xref for copy in referring if copy.xref is not None}) if referring else {}
@@ -273,11 +255,11 @@ class WriteLoader:
         resource.stored_count, resource.open, resource.inner = None, None, ()
         resource.arrange()
 
-    def _load_named(self, resource: ResourceCopy, intent: ResourceIntent) -> None:
+    def _load_named(self, resource: ResourceCopy, intent: ResourceIntent, context: Context) -> None:
         """Load the Versions that a request names or numbers, and those that are or may become the default Version."""
         generated = str(resource.versioncounter + 1)
         versionids = [version.id or generated for version in intent.versions]
-        versionids += _list_default_candidates(resource, self._context, (intent.meta or {}).get("defaultversionid"))
+        versionids += _list_default_candidates(resource, context, (intent.meta or {}).get("defaultversionid"))
         self._load_versions(resource, versionids)  # one query for all ids
         if any(version.id is None for version in intent.versions) and generated in resource.versions:
             self._load_all(resource)  # clients choose numbers too, so the next numbers may be in use

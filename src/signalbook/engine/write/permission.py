@@ -7,7 +7,7 @@ from itertools import chain
 
 from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
-from signalbook.confluent.naming import GROUPS, read_subject_name
+from signalbook.dialects import DIALECTS
 from signalbook.engine.write.apply import Change, ChangeAction, EventEntity
 from signalbook.engine.write.commands import Command, Intent, WriteMode
 from signalbook.engine.write.workingcopies import VersionCopy, WorkingTree
@@ -114,10 +114,8 @@ class WritePermission:
                 self._require_subject(Action.DELETE, copy.xid.resource, copy.attributes)
 
     def _require_subject(self, action: Action, schema: Xid, attributes: JSONObject) -> None:
-        if schema.group_type != GROUPS:
-            return
-        name = read_subject_name(schema, attributes)
-        if name != schema.id and not self._may(action, schema.parent / name):
+        name = DIALECTS.name_resource(schema, attributes)
+        if name != schema and not self._may(action, name):
             raise Forbidden(action, schema)
 
     def _may(self, action: Action, xid: Xid) -> bool:

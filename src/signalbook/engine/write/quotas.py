@@ -8,8 +8,7 @@ from functools import cache, partial
 from itertools import chain
 from typing import Final, TypeAlias
 
-from signalbook.confluent.naming import GROUPS, context_of
-from signalbook.confluent.settings import list_scope_ranges
+from signalbook.dialects import DIALECTS
 from signalbook.engine.write.workingcopies import WorkingCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
@@ -82,7 +81,7 @@ def check_subject_quotas(group: Xid, transaction: WriteTransaction, settings: Se
     # A setting may name the Group in other case.
     writer = transaction.entities
     root = writer.get(ROOT)
-    rows = () if root is None else writer.children((root.key,), GROUPS, ids=(group.group_id.lower(),))
+    rows = () if root is None else writer.children((root.key,), group.group_type, ids=(group.group_id.lower(),))
     row = next(iter(rows), None)
     group = group if row is None else row.xid
     subject_usage = _count_subject_usage(group, transaction, settings)
@@ -125,11 +124,11 @@ def _count_subject_usage(group: Xid, transaction: WriteTransaction, settings: Se
 
     Other Groups have none. They are counted, so the time grows with their number.
     """
-    if group.group_type != GROUPS:
+    ranges = DIALECTS.list_setting_ranges(group, settings.confluent_group)
+    if not ranges:
         return _NO_USAGE
     ids = transaction.confluent
-    context = context_of(group.group_id, settings.confluent_group)
-    parts = [ids.settings_usage(*scopes) for scopes in list_scope_ranges(context)]
+    parts = [ids.settings_usage(*scopes) for scopes in ranges]
     versions, size = ids.soft_deleted_usage(group.group_id.lower())
     return SubjectUsage(
         settings=sum(count for count, _ in parts), versions=versions, bytes=size + sum(size for _, size in parts)

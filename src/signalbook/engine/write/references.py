@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from signalbook import work
 from signalbook.engine.search.links import find_mentions
-from signalbook.engine.write.context import MAX_LOADED, Context, Lookup, Steps
+from signalbook.engine.write.context import MAX_LOADED, Context, Lookup
 from signalbook.formats import SchemaError
 from signalbook.formats.base import Resolve, extract_text
 from signalbook.formats.compatibility import SchemaText
@@ -23,11 +23,11 @@ The references of larger documents become known when these are parsed.
 Item = TypeVar("Item")
 
 
-def load_documents(names: Iterable[str | None], context: Context) -> Steps[None]:
+def load_documents(names: Iterable[str | None], context: Context) -> None:
     """Load the stored documents with the digests ``names``, as far as they are not loaded yet."""
     absent = context.documents.find_absent(names)
     if absent:
-        yield Lookup(documents=frozenset(absent))
+        context.rows.load(Lookup(documents=frozenset(absent)))
 
 
 def find_mentioned(names: Iterable[str | None], context: Context) -> frozenset[Xid]:
@@ -67,7 +67,7 @@ def check_with_references(
     xid: Xid,
     judge: Callable[..., list[Item]],
     context: Context,
-) -> Steps[CheckResult[Item] | None]:
+) -> CheckResult[Item] | None:
     """Return the result of ``judge`` for the documents ``texts`` (digest and format). None if the check is postponed.
 
     References are resolved for the schema ``xid``. They become known one at a time while a schema is parsed, so the
@@ -85,7 +85,7 @@ def check_with_references(
         missing = context.take_missing(contents=True)
         if missing is not None:
             read_digests = {document for document, _ in texts} | (context.documents.loaded.keys() - before)
-            yield replace(missing, entities=missing.entities | find_mentioned(read_digests, context))
+            context.rows.load(replace(missing, entities=missing.entities | find_mentioned(read_digests, context)))
             continue
         if outcome is not None and outcome.referred == referred:
             return outcome
@@ -93,29 +93,35 @@ def check_with_references(
             work.forget(key)
         outcome = work.worked_out(
             key,
-            partial(_check_texts, judge, contents, resolve),
-            later=partial(_check_texts, judge, contents, referred.get),
+            partial(_check_contents, judge, contents, resolve),
+            later=partial(_check_contents, judge, contents, referred.get),
             size=sum(len(content) for content, _ in contents),
         )
         if outcome is None:
             return None
 
 
-def _check_texts(
+def _check_contents(
     judge: Callable[..., list[Item]], contents: list[tuple[bytes, str]], resolve: Resolve
 ) -> CheckResult[Item]:
+    texts = [SchemaText(document=read_text(content, name), format=name, resolve=resolve) for content, name in contents]
+    return check_texts(judge, texts)
+
+
+def check_texts(judge: Callable[..., list[Item]], texts: Iterable[SchemaText]) -> CheckResult[Item]:
+    """Return the result of ``judge`` for ``texts``, and count the work of reading the documents they refer to."""
     referred: dict[str, bytes | None] = {}
 
-    def resolve_noted(uri: str) -> bytes | None:
+    def resolve_noted(resolve: Resolve, uri: str) -> bytes | None:
         content = referred[uri] = resolve(uri)
         work.spend(len(content or b""))
         return content
 
-    texts = [
-        SchemaText(document=read_text(content, name), format=name, resolve=resolve_noted) for content, name in contents
+    noted = [
+        text if text.resolve is None else replace(text, resolve=partial(resolve_noted, text.resolve)) for text in texts
     ]
     try:
-        return CheckResult(items=judge(*texts), error=None, referred=referred)
+        return CheckResult(items=judge(*noted), error=None, referred=referred)
     except (SchemaError, LookupError) as error:
         return CheckResult(items=[], error=error, referred=referred)
 

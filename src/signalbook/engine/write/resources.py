@@ -13,7 +13,7 @@ from signalbook.engine.write.compatibility import (
     find_changed_schemas,
     recheck,
 )
-from signalbook.engine.write.context import Compared, Context, Steps
+from signalbook.engine.write.context import Context
 from signalbook.engine.write.defaultversion import (
     DefaultVersionChoice,
     apply_flag,
@@ -125,42 +125,40 @@ def write_resource(resource: ResourceCopy, intent: ResourceIntent, limits: Group
     return context.problems.count == count_before
 
 
-def settle_resource(
-    resource: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints, context: Context
-) -> Steps[bool]:
+def settle_resource(resource: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints, context: Context) -> bool:
     """Do steps 3 to 8 after the Versions are written. Returns True if ``finish_resource`` must follow."""
     count_before = context.problems.count
     resource_type = intent.type
     _settle_lineage(resource, resource_type)
     choice = apply_flag(write_meta(resource, intent, context), resource, intent, context)
     settle_default(resource, resource_type, choice, context)
-    yield from check_formats([v for v in resource.versions.values() if v.touched], resource_type, context)
+    check_formats([v for v in resource.versions.values() if v.touched], resource_type, context)
     limits.check(resource.xid, [version.attributes for version in resource.versions.values()])
     check_matching(resource, resource_type)
     return context.problems.count == count_before
 
 
-def finish_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
+def finish_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
     """Do steps 9 and 10 after all Resources of the request are written, because their schemas may refer
     to each other.
     """
     # Computed first, because Versions that are loaded for comparison must not count as changed.
     changed = find_changed_schemas(resource, type, context)
     if resource.partial:
-        yield Compared(resource=resource, changed=changed)
+        context.rows.add_compared(resource, changed)
     count_before = context.problems.count
-    yield from check_imports(resource, type, context)
+    check_imports(resource, type, context)
     if context.problems.count > count_before:
         return
-    yield from check_compatibility(resource, type, context, changed)
-    yield from check_replaced(resource, type, context)
+    check_compatibility(resource, type, context, changed)
+    check_replaced(resource, type, context)
     _prune(resource, type, context)
     # This check comes last, because pruning may have made other Versions roots.
     check_roots(resource, type)
     _mark_settled(resource, type, moved=_touch_moved(resource, context))
 
 
-def resettle_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
+def resettle_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
     """Assign ancestors and the default Version of a stored Resource again after a change of the model (R242, R254).
 
     Versions beyond ``maxversions`` are deleted, and all documents are checked.
@@ -170,7 +168,7 @@ def resettle_resource(resource: ResourceCopy, type: ResourceType, context: Conte
     settle_default(resource, type, keep_choice(resource, type), context)
     _prune(resource, type, context)
     check_roots(resource, type)
-    yield from recheck(resource, type, context)
+    recheck(resource, type, context)
     _mark_settled(resource, type, moved=_touch_moved(resource, context))
 
 

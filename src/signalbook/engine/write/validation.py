@@ -9,9 +9,8 @@ from typing import Final
 
 from signalbook import work
 from signalbook.batches import batched
-from signalbook.confluent.schemas import list_linked_references
 from signalbook.engine import capabilities
-from signalbook.engine.write.context import Context, Steps
+from signalbook.engine.write.context import Context
 from signalbook.engine.write.entities import VALIDATION
 from signalbook.engine.write.references import check_with_references, load_documents, read_text
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
@@ -20,7 +19,7 @@ from signalbook.formats import SchemaError
 from signalbook.formats import base as formats
 from signalbook.formats.base import Format
 from signalbook.formats.compatibility import SchemaText
-from signalbook.formats.references import has_open_references, is_importing
+from signalbook.formats.references import has_open_references, is_importing, list_linked_references
 from signalbook.model import ResourceType
 from signalbook.values import Finding, JSONObject
 
@@ -37,7 +36,7 @@ _MAX_CLOSED_DOCUMENTS: Final = 10_000
 _closed_documents: Final[dict[tuple[str | None, str], None]] = {}
 
 
-def check_formats(versions: Collection[VersionCopy], type: ResourceType, context: Context) -> Steps[None]:
+def check_formats(versions: Collection[VersionCopy], type: ResourceType, context: Context) -> None:
     """Validate the documents of ``versions``, which this request wrote, against their ``format`` (R252-R255).
 
     Sets ``formatvalidated`` and its reason. Reports ``format_violation`` and, under ``strictvalidation``,
@@ -46,13 +45,13 @@ def check_formats(versions: Collection[VersionCopy], type: ResourceType, context
     for batch in batched(versions, _VERSIONS_AT_ONCE):
         context.documents.forget()
         stored = (version for version in batch if version.document not in context.documents.new)
-        yield from load_documents((v.document for v in stored if _is_read(v, type, context)), context)
+        load_documents((v.document for v in stored if _is_read(v, type, context)), context)
         for version in batch:
             with context.problems:
                 set_outcome(version, _FORMAT_ATTRIBUTES, _validate(version, type, context))
 
 
-def check_imports(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
+def check_imports(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
     """Validate the documents with imports that ``check_formats`` left, because the imports may come with this request.
 
     If an import is missing, the document counts as not validated; under ``strictvalidation`` it is a
@@ -61,17 +60,17 @@ def check_imports(resource: ResourceCopy, type: ResourceType, context: Context) 
     for version in resource.versions.values():
         if version.attributes.get(_FORMAT_ATTRIBUTES[1]) == _IMPORTS_NOT_LOADED:
             with context.problems:
-                set_outcome(version, _FORMAT_ATTRIBUTES, (yield from _validate_with_imports(version, type, context)))
+                set_outcome(version, _FORMAT_ATTRIBUTES, _validate_with_imports(version, type, context))
 
 
-def _validate_with_imports(version: VersionCopy, type: ResourceType, context: Context) -> Steps[JSONObject]:
+def _validate_with_imports(version: VersionCopy, type: ResourceType, context: Context) -> JSONObject:
     name = str(version.attributes["format"])
     reader = _find_reader(name, context)
     if reader is None:
         raise AssertionError("check_formats found it to be one that imports")
     judge = reader.check_whole if is_importing(reader) else partial(_read_whole, reader)
     key, texts = (version.document, name, "imports"), [(version.document, name)]
-    outcome = yield from check_with_references(key, texts, version.xid, judge, context)
+    outcome = check_with_references(key, texts, version.xid, judge, context)
     if outcome is None:
         return make_outcome("formatvalidated", _IMPORTS_NOT_LOADED)
     if outcome.error is None:

@@ -10,10 +10,9 @@ from urllib.parse import unquote
 
 from signalbook.client import Client
 from signalbook.confluent.naming import URL_PREFIX
-from signalbook.confluent.schemas import find_reference_targets
 from signalbook.documents import Parts, SourceDocument, Upload, make_upload, read_bytes, read_folder, source_of
 from signalbook.formats.imports import ROOT_LABEL
-from signalbook.formats.references import ReferableSchema, is_referable, list_identities
+from signalbook.formats.references import ReferableSchema, find_reference_targets, is_referable, list_identities
 from signalbook.messages import content
 from signalbook.messages.definitions.normalise import find_stated_base
 from signalbook.pipeline.errors import PipelineError
