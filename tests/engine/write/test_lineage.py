@@ -42,12 +42,6 @@ def test_manual_versioning_accepts_given_ancestors(registry: Registry) -> None:
     assert registry.ancestors()["b"] == "b"
 
 
-def test_ancestor_among_the_new(registry: Registry) -> None:
-    """A Version that is named as an ancestor does not become a descendant (R239)."""
-    registry.put(F1, {"versions": {"a": {}, "b": {"ancestorid": "a"}, "c": {"ancestorid": "b"}}})
-    assert registry.ancestors() == {"a": "a", "b": "a", "c": "b"}
-
-
 def test_version_id_as_ancestor_makes_a_root(registry: Registry) -> None:
     """The value request makes the new version a root (R239)."""
     registry.put(F1, {})
