@@ -33,23 +33,13 @@ class Postgres:
         self._programs = _programs()
         self._folder = folder
         self._user = _unprivileged(folder)
-        where = {"listen_addresses": ""} if port is None else {"listen_addresses": "127.0.0.1", "port": str(port)}
-        self._options = {**where, **(options or {})}
+        address = {"listen_addresses": ""} if port is None else {"listen_addresses": "127.0.0.1", "port": str(port)}
+        self._options = {**address, **(options or {})}
         self._place = f"/postgres?host={folder}" if port is None else f"127.0.0.1:{port}/postgres"
-        init: list[str | Path] = [
-            self._programs / "initdb",
-            "-D",
-            folder / "data",
-            "-U",
-            "postgres",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-        ]
-        result = subprocess.run(
-            [*init, "--no-locale", "--no-sync"], user=self._user, cwd=folder, capture_output=True, text=True
-        )
+        where = ("-D", str(folder / "data"))
+        init = [str(self._programs / "initdb"), *where, "-U", "postgres", "-A", "trust", "-E", "UTF8"]
+        command = [*init, "--no-locale", "--no-sync"]
+        result = subprocess.run(command, user=self._user, cwd=folder, capture_output=True, text=True)
         if result.returncode:
             raise SystemExit(f"{init[0]}: {result.stderr}")
         self.process = self.start()
@@ -62,14 +52,8 @@ class Postgres:
     def start(self) -> subprocess.Popen[bytes]:
         """Start it, or start it again; returns when it answers. It ends with the thread that starts it."""
         settings = [part for name, value in self._options.items() for part in ("-c", f"{name}={value}")]
-        command: list[str | Path] = [
-            *("setpriv", "--pdeathsig", "QUIT", self._programs / "postgres"),
-            "-D",
-            self._folder / "data",
-            "-k",
-            self._folder,
-            *settings,
-        ]
+        where = ["-D", str(self._folder / "data"), "-k", str(self._folder)]
+        command = ["setpriv", "--pdeathsig", "QUIT", str(self._programs / "postgres"), *where, *settings]
         with (self._folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, user=self._user, cwd=self._folder, stdout=log, stderr=log)
         self.wait()

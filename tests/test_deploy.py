@@ -147,10 +147,8 @@ def test_references_of_composed_services_are_declared() -> None:
 def test_examples_have_no_usable_secrets(tmp_path: Path) -> None:
     """Whoever forgets to replace it is to notice: a published key protects nothing."""
     example = (DEPLOY / "compose" / "example.env").read_text()
-    assert dict(re.findall(r"^(\w*(?:PASSWORD|TOKEN))=(.*)$", example, re.MULTILINE)).keys() == {
-        "POSTGRES_PASSWORD",
-        "SIGNALBOOK_TOKEN",
-    }
+    secrets = dict(re.findall(r"^(\w*(?:PASSWORD|TOKEN))=(.*)$", example, re.MULTILINE))
+    assert secrets.keys() == {"POSTGRES_PASSWORD", "SIGNALBOOK_TOKEN"}
     assert not re.search(r"(?:PASSWORD|TOKEN)=.", example), "compose asks for what is empty"
     secret = read(KUBERNETES / "secret.example.yaml")["stringData"]
     (tmp_path / "keys").write_text(secret["keys"])

@@ -18,6 +18,7 @@ from typing import get_args
 
 import pytest
 from tests.serving import BIN, serving
+from typer.main import get_command
 
 from signalbook import __version__, metrics, settings
 from signalbook.api.metrics import collect_registry_state
@@ -71,12 +72,7 @@ def test_documented_settings_exist() -> None:
 
 def commands() -> Iterator[tuple[str, list[str]]]:
     """Every command with its options."""
-    import typer.main
-
-    pending = [
-        ("signalbook", typer.main.get_command(app)),
-        ("signalbook conform", typer.main.get_command(conformance.app)),
-    ]
+    pending = [("signalbook", get_command(app)), ("signalbook conform", get_command(conformance.app))]
     while pending:
         name, command = pending.pop()
         members = getattr(command, "commands", {})

@@ -12,24 +12,6 @@ ids = st.from_regex(r"\A[A-Za-z0-9_][A-Za-z0-9._~:@-]{0,127}\Z")
 types = st.from_regex(r"\A[a-z_][a-z0-9_]{0,62}\Z")
 
 
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("/", Kind.REGISTRY),
-        ("/dirs", Kind.GROUPS),
-        ("/dirs/d", Kind.GROUP),
-        ("/dirs/d/files", Kind.RESOURCES),
-        ("/dirs/d/files/f", Kind.RESOURCE),
-        ("/dirs/d/files/f/meta", Kind.META),
-        ("/dirs/d/files/f/versions", Kind.VERSIONS),
-        ("/dirs/d/files/f/versions/1", Kind.VERSION),
-    ],
-)
-def test_kinds(text: str, kind: Kind) -> None:
-    xid = Xid.parse(text)
-    assert (str(xid), xid.kind, xid.is_collection) == (text, kind, kind in COLLECTIONS)
-
-
 @given(types, ids, types, ids, ids)
 def test_parts(group_type: str, group: str, resource_type: str, resource: str, version: str) -> None:
     xid = Xid.parse(f"/{group_type}/{group}/{resource_type}/{resource}/versions/{version}")
@@ -41,19 +23,21 @@ def test_parts(group_type: str, group: str, resource_type: str, resource: str, v
 
 
 @pytest.mark.parametrize(
-    ("text", "owner", "parent", "id"),
+    ("text", "kind", "owner", "parent", "id"),
     [
-        ("/", "/", "/", ""),
-        ("/dirs", "/", "/", ""),
-        ("/dirs/d", "/", "/dirs", "d"),
-        ("/dirs/d/files", "/dirs/d", "/dirs/d", ""),
-        ("/dirs/d/files/f", "/dirs/d", "/dirs/d/files", "f"),
-        ("/dirs/d/files/f/meta", "/dirs/d/files/f", "/dirs/d/files/f", "f"),
-        ("/dirs/d/files/f/versions", "/dirs/d/files/f", "/dirs/d/files/f", ""),
+        ("/", Kind.REGISTRY, "/", "/", ""),
+        ("/dirs", Kind.GROUPS, "/", "/", ""),
+        ("/dirs/d", Kind.GROUP, "/", "/dirs", "d"),
+        ("/dirs/d/files", Kind.RESOURCES, "/dirs/d", "/dirs/d", ""),
+        ("/dirs/d/files/f", Kind.RESOURCE, "/dirs/d", "/dirs/d/files", "f"),
+        ("/dirs/d/files/f/meta", Kind.META, "/dirs/d/files/f", "/dirs/d/files/f", "f"),
+        ("/dirs/d/files/f/versions", Kind.VERSIONS, "/dirs/d/files/f", "/dirs/d/files/f", ""),
+        ("/dirs/d/files/f/versions/1", Kind.VERSION, "/dirs/d/files/f", "/dirs/d/files/f/versions", "1"),
     ],
 )
-def test_owner_and_parent_of_an_xid(text: str, owner: str, parent: str, id: str) -> None:
+def test_kind_owner_and_parent_of_an_xid(text: str, kind: Kind, owner: str, parent: str, id: str) -> None:
     xid = Xid.parse(text)
+    assert (str(xid), xid.kind, xid.is_collection) == (text, kind, kind in COLLECTIONS)
     assert (str(xid.owner), str(xid.parent), xid.id) == (owner, parent, id)
 
 

@@ -71,20 +71,14 @@ def test_failing_server_is_reported(cli: Cli, careless: str, tmp_path: Path) -> 
     assert "status: expected model_error (4xx), got 200" in ran.out
     assert "> PUT /modelsource" in ran.out
     assert "< 200" in ran.out
-    (tmp_path / "known.yaml").write_text("model-enum-on-scalars: on purpose\n")
-    ran = cli("conform", server, *only, "--known", tmp_path / "known.yaml")
+    known = tmp_path / "known.yaml"
+    known.write_text("model-enum-on-scalars: on purpose\n")
+    ran = cli("conform", server, *only, "--known", known)
     assert (ran.code, "known: on purpose" in ran.out) == (0, True)
     assert "fails only what is known to fail" in ran.out
-    (tmp_path / "known.yaml").write_text("documents-exact-bytes: long mended\n")
-    errors = cli(
-        "conform",
-        server,
-        "--only",
-        "documents-exact-bytes",
-        "--allow-model-changes",
-        "--known",
-        tmp_path / "known.yaml",
-    ).err
+    known.write_text("documents-exact-bytes: long mended\n")
+    only = ("--allow-model-changes", "--only", "documents-exact-bytes")
+    errors = cli("conform", server, *only, "--known", known).err
     assert "documents-exact-bytes: passed, though it is known to fail" in errors
 
 

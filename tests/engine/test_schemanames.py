@@ -328,19 +328,10 @@ def test_references_are_checked_again_after_renaming(registry: Registry) -> None
     registry.put(f"{SHOP}/schemas/x", json_schema(f"{URI}/old"))
     registry.post(f"{SHOP}/schemas/x", {"versionid": "2", **json_schema(f"{URI}/new")})
     registry.put(f"{SHOP}/schemas/y", schema(name="old/a.proto"))
-    registry.patch(
-        SHOP,
-        {
-            "schemas": {
-                "x": {"meta": {"defaultversionid": "1", "defaultversionsticky": True}},
-                "y": {"name": "new/a.proto"},
-                "by_old_id": json_order(f"{URI}/old"),
-                "by_new_id": json_order(f"{URI}/new"),
-                "by_new_name": schema(text),
-                "by_old_name": schema(text.replace("new/", "old/")),
-            }
-        },
-    )
+    renamed = {"x": {"meta": {"defaultversionid": "1", "defaultversionsticky": True}}, "y": {"name": "new/a.proto"}}
+    by_id = {f"by_{age}_id": json_order(f"{URI}/{age}") for age in ("old", "new")}
+    by_name = {f"by_{age}_name": schema(text.replace("new/", f"{age}/")) for age in ("old", "new")}
+    registry.patch(SHOP, {"schemas": {**renamed, **by_id, **by_name}})
     names = ("by_old_id", "by_new_id", "by_new_name", "by_old_name")
     assert [outcome(registry, f"{SHOP}/schemas/{name}")[0] for name in names] == [True, False, True, False]
     # The format decides which names a schema has.

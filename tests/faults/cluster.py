@@ -112,13 +112,9 @@ class Server:
         while not self._stopping:
             command, environment = self._launch()
             with (self._folder / f"server{self.number}.log").open("ab") as log:
+                env = {**os.environ, **environment}
                 self._process = subprocess.Popen(
-                    command,
-                    cwd=self._folder,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                    env={**os.environ, **environment},
+                    command, cwd=self._folder, stdout=log, stderr=log, start_new_session=True, env=env
                 )
             self._started.set()
             self._process.wait()

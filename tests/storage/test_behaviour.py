@@ -467,10 +467,8 @@ def test_a_part_that_fails_leaves_nothing_and_the_rest_is_kept(store: Store) -> 
         with writer.savepoint():
             writer.settings.put_config("kept", 1)
     with store.read() as reader:
-        assert reader.entities.counts([first.key, first.parent]) == {
-            (first.parent, "things"): 2,
-            (first.key, "versions"): 1,
-        }
+        counts = {(first.parent, "things"): 2, (first.key, "versions"): 1}
+        assert reader.entities.counts([first.key, first.parent]) == counts
         assert reader.entities.documents([digest(b"kept"), digest(b"lost")]) == {digest(b"kept"): b"kept"}
         actual = (reader.settings.config("kept"), reader.settings.config("lost"), reader.outbox.records())
         assert actual == (1, None, [])

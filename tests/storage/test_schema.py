@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.storage.base import Row
-from signalbook.storage.schema import COLUMNS, dump, instant, load, microseconds, position
+from signalbook.storage.schema import COLUMNS, dump, load, position
 from signalbook.xid import Xid
 
 STAMPS = st.datetimes(timezones=st.just(UTC))
@@ -43,11 +43,6 @@ ATTRIBUTES = st.dictionaries(TEXTS, st.none() | st.booleans() | INTEGERS | TEXTS
 def test_load_undoes_dump(row: Row) -> None:
     columns = dump(row)
     assert load(tuple(columns[column.name] for column in COLUMNS)) == row
-
-
-@given(STAMPS)
-def test_instants_are_exact(stamp: datetime) -> None:
-    assert instant(microseconds(stamp)) == stamp
 
 
 @pytest.mark.parametrize(

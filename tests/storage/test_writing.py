@@ -211,10 +211,8 @@ def test_a_place_is_taken_before_its_row_is_written(store: Store) -> None:
     with store.read() as reader:
         assert reader.entities.get(upper) == two
         assert [row.xid.id for row in reader.entities.children([resource.parent])] == ["one", "Two"]
-        assert reader.entities.counts([resource.parent, two.key]) == {
-            (resource.parent, "things"): 2,
-            (two.key, "versions"): 1,
-        }
+        counts = {(resource.parent, "things"): 2, (two.key, "versions"): 1}
+        assert reader.entities.counts([resource.parent, two.key]) == counts
 
 
 def test_queries_see_unwritten_rows(store: Store) -> None:

@@ -30,18 +30,11 @@ FILES = {
     "tags": {"type": "array", "item": {"type": "string"}},
     **ANYTHING,
 }
-MODEL = {
-    "groups": {
-        "dirs": {
-            "singular": "dir",
-            "attributes": ANYTHING,
-            "resources": {
-                "files": {"singular": "file", "hasdocument": False, "attributes": FILES, "metaattributes": ANYTHING},
-                "notes": {"singular": "note", "hasdocument": False, "attributes": ANYTHING},
-            },
-        }
-    }
+RESOURCES = {
+    "files": {"singular": "file", "hasdocument": False, "attributes": FILES, "metaattributes": ANYTHING},
+    "notes": {"singular": "note", "hasdocument": False, "attributes": ANYTHING},
 }
+MODEL = {"groups": {"dirs": {"singular": "dir", "attributes": ANYTHING, "resources": RESOURCES}}}
 TREE = {
     "description": "Kelvin \u212a and STRASSE",
     "dirs": {
@@ -81,12 +74,9 @@ def left(registry: Registry, path: str, *values: str, **options: Any) -> JSONObj
     with registry.engine.reading() as view:
         chosen = parse_filter(values, xid, view.model, subject=path)
         view_options = ViewOptions(**{"base_url": BASE, "inline": ALL, "filter": chosen, **options})
+        show = view.render_collection if xid.is_collection else view.render_entity
         try:
-            return (
-                view.render_collection(xid, view_options)
-                if xid.is_collection
-                else view.render_entity(xid, view_options)
-            )
+            return show(xid, view_options)
         except RegistryError as error:
             if error.code != "not_found":
                 raise

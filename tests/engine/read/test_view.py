@@ -43,14 +43,8 @@ def refused(registry: Registry, path: str, *inline: str, **flags: Any) -> str:
 @pytest.fixture
 def filled(registry: Registry) -> Registry:
     """``/dirs/d1/files/f1`` with the Versions 1 and 2, the second one the default."""
-    registry.put(
-        "/dirs/d1",
-        {
-            "name": "D",
-            "labels": {"a": ""},
-            "files": {"f1": {"versions": {"1": {"file": {"n": 1}}, "2": {"file": "x"}}}},
-        },
-    )
+    files = {"f1": {"versions": {"1": {"file": {"n": 1}}, "2": {"file": "x"}}}}
+    registry.put("/dirs/d1", {"name": "D", "labels": {"a": ""}, "files": files})
     return registry
 
 
