@@ -592,6 +592,24 @@ def test_impossible_values_cause_no_difference(writer: JSONObject, reader: JSONO
     assert named(differences({**kind, **reader}, {**kind, **writer}, "JsonSchema/draft/2020-12")) == rule
 
 
+def test_question_that_was_first_asked_about_a_deeper_part() -> None:
+    """To compare c is asked of a member of b, then of a member of a, which is less deep, and then of a member of c."""
+
+    def members(**names: str) -> JSONObject:
+        return {"properties": {name: {"$ref": f"#/definitions/{target}"} for name, target in names.items()}}
+
+    old = {"definitions": {"a": members(b="b", c="c"), "b": members(a="a"), "c": members(a="a", c="c")}}
+    new = {
+        "definitions": {
+            "a": {"properties": {**members(b="b", c="c")["properties"], "new": {}}},
+            "former_a": members(b="b", c="c"),
+            "b": members(a="former_a"),
+            "c": members(a="a", c="c"),
+        }
+    }
+    assert differences({**new, **members(a="a")}, {**old, **members(a="a")}) == []
+
+
 def test_reason_is_limited_to_possible_items() -> None:
     items: JSONObject = {"type": "array", "maxItems": 2, "prefixItems": [{}, {"const": {}, "required": ["a"]}]}
     (difference,) = differences({"type": "array", "maxItems": 0}, items, NEWEST)

@@ -212,6 +212,8 @@ class Prover:
         # Questions that are proven if an open question is proven: the level, and the index of the first such open
         # question.
         self.supposed: dict[Question, tuple[int, int]] = {}
+        # These questions in the order in which they were answered. One may be in it twice.
+        self.conclusions: list[Question] = []
         self.leans_on = _NO_END
         self.failed: dict[Question, list[Difference]] = {}
         self.refuted: set[Question] = set()
@@ -271,8 +273,11 @@ class Prover:
             return [make_undecided(question[1], "it was tried before")]
         # Induction: an open question may be assumed to be true, but only for a smaller part of the value (the question
         # was asked at a lower level), or if it was already assumed at this level.
-        level, place = self.supposed.get(question) or self.open.get(question) or (_NO_END, 0)
-        if level < self.level or (question in self.supposed and level == self.level):
+        level, place = self.supposed.get(question, (_NO_END, 0))
+        if level > self.level:
+            level, place = self.open.get(question, (_NO_END, 0))
+            level += 1
+        if level <= self.level:
             self.leans_on = min(self.leans_on, place)
             return []
         if question in self.open:
@@ -280,7 +285,7 @@ class Prover:
         return None
 
     def _ask(self, question: Question) -> list[Difference]:
-        place, mark, leant = self.depth, len(self.supposed), self.leans_on
+        place, mark, leant = self.depth, len(self.conclusions), self.leans_on
         self.open[question] = (self.level, place)
         self.leans_on = _NO_END
         differences = self._decide(*question)[:MAX_FINDINGS]
@@ -292,8 +297,8 @@ class Prover:
         elif self.leans_on >= place:
             self._settle(question, mark)
         else:
-            self.supposed.pop(question, None)  # so that it becomes the last entry
             self.supposed[question] = (self.level, self.leans_on)
+            self.conclusions.append(question)
         self.leans_on = min(leant, self.leans_on if self.leans_on < place else _NO_END)
         return differences
 
@@ -307,16 +312,16 @@ class Prover:
 
     def _forget_supposed(self, mark: int) -> None:
         """Discard the conclusions since ``mark``, because they may depend on an assumption that turned out wrong."""
-        while len(self.supposed) > mark:
-            self.supposed.popitem()
+        while len(self.conclusions) > mark:
+            self.supposed.pop(self.conclusions.pop(), None)
 
     def _settle(self, question: Question, mark: int) -> None:
         """Cache ``question`` and the conclusions since ``mark`` as proven, because they no longer
         depend on open questions.
         """
         self.proven.add(question)
-        while len(self.supposed) > mark:
-            self.proven.add(self.supposed.popitem()[0])
+        self.proven.update(self.conclusions[mark:])
+        self._forget_supposed(mark)
 
     def compare_part(self, literals: Literals, term: Term) -> list[Difference]:
         """Return the result of ``compare`` for a member, an item or a name of the current value."""
@@ -469,7 +474,7 @@ class Prover:
             return level < self.level
         if self.spent or self.depth >= MAX_DEPTH:
             return False
-        place, mark = self.depth, len(self.supposed)
+        place, mark = self.depth, len(self.conclusions)
         self.open_empty[literals] = (self.level, place)
         leant, self.leans_on = self.leans_on, _NO_END
         is_empty = self._check_empty(literals)
