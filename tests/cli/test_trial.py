@@ -65,7 +65,7 @@ def test_events_land_without_spark_and_java(events: Path, tmp_path: Path) -> Non
         "a@b.example",
         '[{"sku": "s"}]',
         "decode_error",
-        "201 messages: 200 in 2 tables, 1 dead letters",
+        "201 messages: 200 in 2 tables, 1 dead letter",
         "duckdb -c 'FROM \"first look/lake/tables/shop/",
         "signalbook serve --from 'first look/definitions'",
         "signalbook pipeline run --registry 'first look/definitions/shop.xreg.yaml'",

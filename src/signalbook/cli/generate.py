@@ -10,9 +10,8 @@ from typer import Argument, Option
 
 from signalbook.cli.console import echo, notice, output, plain, print_json, say, table, working
 from signalbook.cli.files import write_folder
-from signalbook.cli.message import RegistryOption
 from signalbook.cli.outputs import pairs
-from signalbook.cli.registry import JsonOption
+from signalbook.cli.registry import JsonOption, RegistryOption
 from signalbook.values import JSONObject
 
 if TYPE_CHECKING:

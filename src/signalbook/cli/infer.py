@@ -13,6 +13,7 @@ from typer import BadParameter, Exit, Option
 
 from signalbook.cli.console import (
     console,
+    count_nouns,
     counts_table,
     echo,
     notice,
@@ -291,7 +292,7 @@ def _print_checked(checked: SampleCheck) -> None:
     if result["violations"]:
         screen.print(violations_table(result["violations"]))
     screen.print(
-        f"{result['read']:,} messages: {result['accepted']:,} accepted ({checked.acceptance:.2%}), "
+        f"{count_nouns(result['read'], 'message')}: {result['accepted']:,} accepted ({checked.acceptance:.2%}), "
         f"{result['rejected']:,} rejected",
         soft_wrap=True,
     )
@@ -336,7 +337,7 @@ def _print_inferred(inferred: InferredDefinitions) -> None:
     screen.print(grid)
     held = inferred.tried + sum(inferred.unseen.values())
     screen.print(
-        f"{inferred.read:,} messages read, {inferred.unreadable:,} unreadable, "
+        f"{count_nouns(inferred.read, 'message')} read, {inferred.unreadable:,} unreadable, "
         f"{inferred.unknown:,} of an unknown kind\n"
         f"{held:,} held back: {inferred.accepted:,} of {inferred.tried:,} tried were accepted "
         f"({inferred.acceptance:.2%}); {inferred.rules}"

@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from signalbook.cli.console import CommandGroup, echo, plain
 from signalbook.cli.files import read_file
+from signalbook.cli.registry import RegistryOption
 from signalbook.values import Finding, JSONObject, dump_json
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 
 app: Final = CommandGroup(help="Make messages of definitions, and check them before they are sent.")
-RegistryOption = Annotated[str, Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
 NameArgument = Annotated[str, Argument(metavar="MESSAGE", help="Xid or id of a message definition.")]
 EndpointOption = Annotated[str, Option("--endpoint", metavar="XID", help="The endpoint it is for.")]
 MessageForm = Literal["event", "message", "http"]

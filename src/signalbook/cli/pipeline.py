@@ -20,6 +20,7 @@ from signalbook.cli.console import (
     SHOWN_VIOLATIONS,
     CommandGroup,
     console,
+    count_nouns,
     counts_table,
     declare_options,
     echo,
@@ -252,7 +253,7 @@ def _format_report(report: Report, as_json: bool) -> str | bytes:
     if as_json:
         return dump_json(report.to_json())
     tally = report.tally
-    counts = f"{tally.read:,} read = {report.landed:,} landed + {tally.dead_lettered:,} dead letters"
+    counts = f"{tally.read:,} read = {report.landed:,} landed + {count_nouns(tally.dead_lettered, 'dead letter')}"
     return f"{report.batch}: {counts} + {tally.dropped:,} dropped, in {report.seconds:,.1f} s"
 
 
@@ -325,7 +326,8 @@ def show_progress() -> Iterator[Callable[[Progress], None]]:
         task = bars.add_task("starting", total=None, counts="")
 
         def show(now: Progress) -> None:
-            counts = f"{now.read:,} read, {now.landed:,} landed, {now.dead_lettered:,} dead letters" if now.read else ""
+            dead = count_nouns(now.dead_lettered, "dead letter")
+            counts = f"{now.read:,} read, {now.landed:,} landed, {dead}" if now.read else ""
             bars.update(task, description=now.stage, completed=now.done, total=now.total or None, counts=counts)
 
         yield show
@@ -351,8 +353,9 @@ def _print_report(report: Report) -> None:
     if duplicates := report.tally.duplicates.total():
         screen.print(f"{duplicates:,} landed with a name twice in one object: the last one counts", soft_wrap=True)
     screen.print(
-        f"{result['read']:,} read = {result['landed']:,} landed + {result['dead_lettered']:,} dead letters + "
-        f"{result['dropped']:,} dropped, in {result['seconds']:,.1f} s ({result['events_per_second']:,.0f} a second)",
+        f"{result['read']:,} read = {result['landed']:,} landed + "
+        f"{count_nouns(result['dead_lettered'], 'dead letter')} + {result['dropped']:,} dropped, "
+        f"in {result['seconds']:,.1f} s ({result['events_per_second']:,.0f} a second)",
         soft_wrap=True,
     )
     if "seconds" in result["lag"]:

@@ -28,6 +28,7 @@ DbOption = Annotated[
     str | None, Option("--db", metavar="URL", help=f"The registry in this database (default {settings.Settings.db}).")
 ]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
+RegistryOption = Annotated[str, Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
 Part = TypeVar("Part")
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - where servers listen that are also here
 _SQLITE_FILE: Final = "sqlite:///"

@@ -9,15 +9,15 @@ import typer
 from typer import Option
 
 from signalbook.cli import console
-from signalbook.cli.console import counts_table, echo, notice, plain, working
+from signalbook.cli.console import count_nouns, counts_table, echo, notice, plain, working
 from signalbook.cli.outputs import OutputOption, StorageOption, place
+from signalbook.cli.registry import RegistryOption
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
     from signalbook.pipeline import Backtest, Progress, Replay
 
 Subjects = Literal["topic", "record", "topic-record"]
-RegistryOption = Annotated[str, Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
 GroupOption = Annotated[
     list[str] | None, Option("--group", metavar="XID", help="Only this message group or endpoint; may be given again.")
 ]
@@ -169,8 +169,9 @@ def _compare(result: Backtest) -> None:
             reasons = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations)
             screen.print(plain(f"{example.id} of {example.producer}: {reasons}"), soft_wrap=True)
     screen.print(
-        f"{result.messages:,} messages: {result.broken.messages:,} would be rejected, {result.mended.messages:,} would "
-        f"land after all, {result.accepted:,} conform as before, {result.refused:,} are refused as before",
+        f"{count_nouns(result.messages, 'message')}: {result.broken.messages:,} would be rejected, "
+        f"{result.mended.messages:,} would land after all, "
+        f"{result.accepted:,} conform as before, {result.refused:,} are refused as before",
         soft_wrap=True,
     )
     if result.doubtful:
@@ -178,7 +179,7 @@ def _compare(result: Backtest) -> None:
 
 
 def _stage(now: Progress) -> str:
-    counts = f": {now.read:,} dead letters, {now.landed:,} conform" if now.read else ""
+    counts = f": {count_nouns(now.read, 'dead letter')}, {now.landed:,} conform" if now.read else ""
     return f"{now.stage}{counts}"
 
 
@@ -193,7 +194,8 @@ def _print_replay(report: Replay) -> None:
         if counts:
             screen.print(counts_table(name, title, counts.items()))
     screen.print(
-        f"{result['replayed']:,} dead letters: {result['landed']:,} {moved}, {result['dead_lettered']:,} stay, "
-        f"{result['changed']:,} of them for another reason, {result['dropped']:,} dropped",
+        f"{count_nouns(result['replayed'], 'dead letter')}: {result['landed']:,} {moved}, "
+        f"{result['dead_lettered']:,} stay, {result['changed']:,} of them for another reason, "
+        f"{result['dropped']:,} dropped",
         soft_wrap=True,
     )

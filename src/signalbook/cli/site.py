@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import Argument, Option
 
-from signalbook.cli.console import print_json, say, working
+from signalbook.cli.console import count_nouns, print_json, say, working
 from signalbook.cli.files import write_folder
 from signalbook.cli.registry import JsonOption
 from signalbook.errors import SignalbookError
@@ -85,7 +85,8 @@ def run(
     for repair in snapshot.repairs[:_MAX_NAMES_SHOWN]:
         say(f"repaired {repair}")
     say(
-        f"wrote {summary.pages:,} pages, {len(written):,} files, to {out}; {summary.entities:,} entities are searchable"
+        f"wrote {count_nouns(summary.pages, 'page')}, {count_nouns(len(written), 'file')}, to {out}; "
+        f"{summary.entities:,} entities are searchable"
     )
     if summary.left_out:
         say(f"the search index has no room for: {summary.left_out}")

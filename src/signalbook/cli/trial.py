@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer import Option
 
-from signalbook.cli.console import counts_table, echo, notice, output, plain, table, violations_table, working
+from signalbook.cli.console import (
+    count_nouns,
+    counts_table,
+    echo,
+    notice,
+    output,
+    plain,
+    table,
+    violations_table,
+    working,
+)
 from signalbook.cli.files import write_pieces
 from signalbook.cli.outputs import FromOption, MaxMessagesOption, TopicOption, build_excerpt
 from signalbook.cli.pipeline import show_progress
@@ -158,8 +168,8 @@ def _print_result(
     if result["violations"]:
         screen.print(violations_table(result["violations"]))
     screen.print(
-        f"{result['read']:,} messages: {result['landed']:,} in {len(paths)} tables, {result['dead_lettered']:,} dead "
-        f"letters, in {result['seconds']:,.1f} s",
+        f"{count_nouns(result['read'], 'message')}: {result['landed']:,} in {count_nouns(len(paths), 'table')}, "
+        f"{count_nouns(result['dead_lettered'], 'dead letter')}, in {result['seconds']:,.1f} s",
         soft_wrap=True,
     )
     for doubt in inferred.doubts[:_SHOWN_DOUBTS]:
@@ -214,7 +224,7 @@ def _build_rows_table(xid: str, path: Path, count: int) -> Table:
     grid = table(
         *(plain(name) for name in names[:_SHOWN_COLUMNS]),
         numbers=(),
-        title=plain(f"{xid.rpartition('/')[2]}: {count:,} rows, {len(names)} columns"),
+        title=plain(f"{xid.rpartition('/')[2]}: {count_nouns(count, 'row')}, {count_nouns(len(names), 'column')}"),
     )
     for row in rows.to_pylist():
         grid.add_row(*(Text(_format_cell(row[name])) for name in names[:_SHOWN_COLUMNS]))
