@@ -44,7 +44,7 @@ stream: {name: orders, interval: 2}
 def test_a_job_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
     monkeypatch.setenv("SECRET_OF_TESTS", "s3")
     (tmp_path / name).write_text(text)
-    stream = job_options(tmp_path / name, {"output": None}, name=None).streaming(once=True)
+    stream = job_options(tmp_path / name, {"output": None}).streaming(once=True)
     assert (stream.name, stream.interval, stream.once, stream.most) == ("orders", 2.0, True, 500_000)
     job = stream.job
     assert (job.input_format, job.output, job.policy.on_no_match) == ("kafka", "lake", "drop")
@@ -121,7 +121,7 @@ def test_missing_storage_variable_is_an_error(tmp_path: Path, monkeypatch: pytes
 
 def test_flags_override_the_job_file(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text(TOML)
-    options = job_options(tmp_path / "job.toml", {"output": "pond", "inputs": ["a.jsonl"]}, name="n", interval=None)
+    options = job_options(tmp_path / "job.toml", {"output": "pond", "inputs": ["a.jsonl"]}, name="n")
     assert (options.output, list(options.inputs)) == ("pond", ["a.jsonl"])
     assert (options.stream.name, options.stream.interval) == ("n", 2.0)
 

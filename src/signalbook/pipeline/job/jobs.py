@@ -356,10 +356,9 @@ def job_options(file: Path | None, given: Mapping[str, Any], **stream: Any) -> J
     In ``given`` the ``catalog`` may be a name or a URL.
     """
     options = JobOptions() if file is None else read(file)
-    timing = {name: value for name, value in stream.items() if value is not None}
     more = {name: value for name, value in given.items() if value is not None}
     if isinstance(more.get("catalog"), str):
         more["catalog"] = build_catalog_section(more["catalog"])
     for name in ("options", "storage"):
         more[name] = {**getattr(options, name), **more.get(name, {})}
-    return msgspec.structs.replace(options, stream=msgspec.structs.replace(options.stream, **timing), **more)
+    return msgspec.structs.replace(options, stream=msgspec.structs.replace(options.stream, **stream), **more)
