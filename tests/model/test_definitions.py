@@ -13,7 +13,7 @@ def compiled(attributes: JSON, *, version: JSON = None, meta: JSON = None) -> JS
     """The full Group attributes of a model with these."""
     files = {"singular": "file", "attributes": version, "metaattributes": meta}
     groups = {"dirs": {"singular": "dir", "attributes": attributes, "resources": {"files": files}}}
-    attributes_of_dirs: JSONObject = compile_model({"groups": groups}).full()["groups"]["dirs"]["attributes"]
+    attributes_of_dirs: JSONObject = compile_model({"groups": groups}).document["groups"]["dirs"]["attributes"]
     return attributes_of_dirs
 
 

@@ -31,7 +31,7 @@ def test_descriptive_aspects_are_kept() -> None:
     """The key $schema at the top is not part of the model (R21, R91)."""
     texts = {"description": "d", "documentation": "https://x/", "labels": {"a": ""}}
     of_types = {**texts, "icon": "https://x/i", "modelversion": "1", "modelcompatiblewith": "urn:x"}
-    full = compile_model({"$schema": "https://x/", **model(of_types, of_types, **texts)}).full()
+    full = compile_model({"$schema": "https://x/", **model(of_types, of_types, **texts)}).document
     assert "$schema" not in full
     assert texts.items() <= full.items()
     assert of_types.items() <= full["groups"]["dirs"].items()
@@ -140,9 +140,9 @@ def test_names_need_not_differ_between_group_types() -> None:
 def test_document_names_are_free_without_documents() -> None:
     """The names <RESOURCE>* are ordinary if hasdocument is false (R17, R64)."""
     attributes = {"file": {"type": "integer"}, "fileurl": {"type": "string"}, "filebase64": {"type": "boolean"}}
-    without = compile_model(model({}, {"hasdocument": False, "attributes": attributes})).full()
+    without = compile_model(model({}, {"hasdocument": False, "attributes": attributes})).document
     assert without["groups"]["dirs"]["resources"]["files"]["attributes"]["file"]["type"] == "integer"
-    plain = compile_model(model({}, {"hasdocument": False})).full()
+    plain = compile_model(model({}, {"hasdocument": False})).document
     assert not attributes.keys() & plain["groups"]["dirs"]["resources"]["files"]["attributes"].keys()
     assert fault_paths(model({}, {"attributes": attributes}))
 
@@ -176,7 +176,7 @@ def source(**imports: JSON) -> JSONObject:
 def test_imported_type_is_the_same_type() -> None:
     """The type is expanded in the full model without the key, and is the same object when compiled (R111, R262)."""
     model = compile_model(source(boxes=["/dirs/files"], racks=["/boxes/files"]))
-    full = model.full()["groups"]
+    full = model.document["groups"]
     assert "ximportresources" not in full["racks"]
     assert full["racks"]["resources"] == full["dirs"]["resources"]
     assert {"filesurl", "filescount", "files"} <= full["racks"]["attributes"].keys()

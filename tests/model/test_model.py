@@ -18,7 +18,7 @@ from signalbook.xid import Xid
 def test_full_view_equals_the_specification(shared_data: Path) -> None:
     """The view has every attribute of the specification, with its flags, in its order (R64, R65)."""
     models = shared_data / "xregistry-models"
-    full = compile_model(json.loads((models / "sample-model.json").read_bytes())).full()
+    full = compile_model(json.loads((models / "sample-model.json").read_bytes())).document
     assert json.dumps(full) == json.dumps(json.loads((models / "sample-model-full.json").read_bytes()))
 
 
@@ -37,7 +37,7 @@ def flat(part: JSON, path: str = "") -> Iterator[str]:
 
 def test_full_view_has_every_attribute() -> None:
     """The model is our own, with and without documents, with attributes and an enum (R64, R65)."""
-    full = compile_model(json.loads((OURS / "models" / "halls.json").read_bytes())).full()
+    full = compile_model(json.loads((OURS / "models" / "halls.json").read_bytes())).document
     assert list(flat(full)) == (OURS / "models" / "halls-full.txt").read_text(encoding="utf-8").splitlines()
 
 
@@ -45,7 +45,7 @@ def test_full_view_has_every_attribute() -> None:
 def test_full_model_compiles_to_itself(name: str) -> None:
     """The response of GET /model can be sent back as a modelsource (R63, R66)."""
     model = compile_model(builtin(name))
-    assert compile_model(model.full()).fingerprint == model.fingerprint
+    assert compile_model(model.document).fingerprint == model.fingerprint
 
 
 SOURCE: JSONObject = yaml.safe_load("""
@@ -103,13 +103,12 @@ def test_other_paths_have_no_resource_type(text: str) -> None:
 
 
 def test_model_is_independent_of_its_source() -> None:
-    """Changes of the source or of the full view do not change the model."""
+    """Changes of the source do not change the model."""
     source = copy.deepcopy(SOURCE)
     model = compile_model(source)
     source["groups"].clear()
-    model.full()["groups"].clear()
     assert model.source == SOURCE
-    assert model.full()["groups"].keys() == {"dirs"}
+    assert model.document["groups"].keys() == {"dirs"}
 
 
 def test_fingerprints_distinguish_models() -> None:

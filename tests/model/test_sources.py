@@ -135,4 +135,4 @@ def test_source_keeps_its_directives() -> None:
     source: JSONObject = {"attributes": {"a": {"type": "string"}, "b": {"$include": "#/attributes/a", "name": "b"}}}
     model = compile_model(source)
     assert model.source == source
-    assert model.full()["attributes"]["b"] == {"name": "b", "type": "string"}
+    assert model.document["attributes"]["b"] == {"name": "b", "type": "string"}

@@ -109,7 +109,7 @@ class ConformanceSession:
             self._wire.root = root.rstrip("/")
         capabilities = self._get("/capabilities") or (self._get("/?inline=capabilities") or {}).get("capabilities", {})
         options = self._options
-        self._profile = ServerProfile(
+        self.profile = ServerProfile(
             capabilities=capabilities,
             model=model,
             may_lock_out=options.locks_out,
@@ -117,7 +117,7 @@ class ConformanceSession:
         self._save(capabilities)
         if options.configures:
             try:
-                self._profile = self._with_kit(self._profile)
+                self.profile = self._with_kit(self.profile)
             except BaseException:
                 # Nobody else would put the model back: a context that was not entered is not left.
                 self.__exit__()
@@ -132,19 +132,14 @@ class ConformanceSession:
         if self._options.before and not self.unrestored:
             self._options.before.unlink(missing_ok=True)
 
-    @property
-    def profile(self) -> ServerProfile:
-        """The server's offers."""
-        return self._profile
-
     def run(self, case: Case) -> CaseResult:
         """Run one case. Nothing it does to the server stays."""
         began = time.perf_counter()
         reason = self._given_up or ("" if case.reads or self._options.writes else "writes (--tier write)")
-        reason = reason or self._profile.lacks(case)
+        reason = reason or self.profile.lacks(case)
         if reason:
             return CaseResult(case=case, outcome=CaseOutcome.SKIPPED, reason=reason)
-        cast = self._profile.cast(case)
+        cast = self.profile.cast(case)
         with self._place(case, cast) as variables:
             result = self._run_steps(case, variables, cast)
         return replace(result, seconds=time.perf_counter() - began)
@@ -240,7 +235,7 @@ class ConformanceSession:
 
     def _restore_capabilities(self) -> str:
         """Put the capabilities back; what went wrong if they are not what they were."""
-        before = self._profile.capabilities
+        before = self.profile.capabilities
         if self._get("/capabilities") == before:
             return ""
         response = self._send(Step(method="PUT", target="/capabilities", json=before), {}).response
@@ -283,7 +278,7 @@ class ConformanceSession:
         targets = [str(fill(step.target, variables)) for step in case.steps]
         first_parts = {target.split("/")[1].partition("?")[0] for target in targets if target.startswith("/")}
         everywhere = "" in first_parts
-        return [p for p in reversed(self._profile.model.get("groups", {})) if everywhere or p in first_parts]
+        return [p for p in reversed(self.profile.model.get("groups", {})) if everywhere or p in first_parts]
 
     def _run_steps(self, case: Case, variables: Variables, cast: Cast) -> CaseResult:
         advice: CaseResult | None = None
@@ -338,7 +333,7 @@ class ConformanceSession:
         """Return the state that a rejected request must not change (R22): the case's Group with its content."""
         if "g" not in variables:
             return b""
-        flags = "" if self._profile.lacking("flag:inline") else "?inline=*"
+        flags = "" if self.profile.lacking("flag:inline") else "?inline=*"
         return self._send(Step(method="GET", target=variables["g"] + flags), {}).response.content
 
     def _send(self, step: Step, variables: Variables, cast: Cast | None = None) -> Exchange:

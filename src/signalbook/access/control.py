@@ -83,11 +83,6 @@ class AccessControl:
         """True if the setting ``access`` opens the registry to everybody."""
         return self._open
 
-    @property
-    def file(self) -> Path | None:
-        """The path of the policy file, or None if the policy is stored in the database."""
-        return None if self._file is None else self._file.path
-
     def is_stale(self, generation: Hashable) -> bool:
         """Return True if ``policy(generation)`` would have to read the store or the file. Does no I/O."""
         if self._open:

@@ -1,14 +1,12 @@
 """The model language: the types and attributes of a registry, compiled from a model source into checks of values."""
 
 from signalbook.model.attributes import Attribute, AttributeSet, Checked
-from signalbook.model.constraints import Constraint, Constraints, ConstraintViolation
+from signalbook.model.constraints import Constraints, ConstraintViolation
 from signalbook.model.findings import ValueFinding, findings_to_error
-from signalbook.model.language import DocumentType
 from signalbook.model.model import GroupType, Model, ResourceType, compile_model
-from signalbook.model.paths import DotPath, format_path, parse_path, pick
+from signalbook.model.paths import format_path
 from signalbook.model.sources import BUILTIN, Included, Loader, builtin, gather
 from signalbook.model.spec_attributes import SPECVERSION
-from signalbook.model.types import EntityTypes
 
 __all__ = [
     "BUILTIN",
@@ -16,12 +14,8 @@ __all__ = [
     "Attribute",
     "AttributeSet",
     "Checked",
-    "Constraint",
     "ConstraintViolation",
     "Constraints",
-    "DocumentType",
-    "DotPath",
-    "EntityTypes",
     "GroupType",
     "Included",
     "Loader",
@@ -33,6 +27,4 @@ __all__ = [
     "findings_to_error",
     "format_path",
     "gather",
-    "parse_path",
-    "pick",
 ]

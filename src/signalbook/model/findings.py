@@ -31,10 +31,6 @@ class ValueFinding:
         """The finding as a ``Finding`` whose rule is the error's code."""
         return Finding(path=self.path, rule=self.code, message=self.message)
 
-    def error(self, subject: str) -> RegistryError:
-        """Return the finding as an error of the catalog about the entity ``subject``."""
-        return findings_to_error([self], subject)
-
 
 def findings_to_error(value_findings: Sequence[ValueFinding], subject: str) -> RegistryError:
     """Return one error for all findings (at least one).

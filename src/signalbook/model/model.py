@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -116,10 +115,6 @@ class Model:
     attributes: AttributeSet
     groups: Mapping[str, GroupType]
     fingerprint: str = field(repr=False)
-
-    def full(self) -> JSONObject:
-        """Return a copy of the full model (``GET /model``), which the caller may change."""
-        return copy.deepcopy(self.document)
 
     def group_type(self, xid: Xid | str) -> GroupType | None:
         """Return the Group type of ``xid``, which may also be a plural name. None if there is no such type."""

@@ -128,10 +128,10 @@ class Dialect(Protocol):
         names = names or [column.name for column in table.c]
         return self.insert(table).values({name: bindparam(name) for name in names})
 
-    def update_many(self, table: Table, key: str, names: Collection[str]) -> ClauseElement:
-        """Return an UPDATE for ``run_many``: set the columns ``names`` of the row with ``key``. Parameters are these
+    def update_many(self, table: Table, names: Collection[str]) -> ClauseElement:
+        """Return an UPDATE for ``run_many``: set the columns ``names`` of the row with a ``key``. Parameters are these
         columns by name."""
-        return update(table).where(table.c[key] == bindparam(key)).values({name: bindparam(name) for name in names})
+        return update(table).where(table.c.key == bindparam("key")).values({name: bindparam(name) for name in names})
 
     def run_many(self, connection: DriverConnection, sql: str, rows: Sequence[Parameters]) -> int:
         """Run a statement that ``insert_many`` or ``update_many`` made. Return the number of affected rows."""

@@ -204,7 +204,7 @@ class EntityStatements:
         self.keep_numbers = self._text(upsert)
         self.last_numbers = self._text(select(c.name, c.value).where(self._dialect.member(c.name, "names")))
         self.insert = self._text(self._dialect.insert_many(ENTITIES).on_conflict_do_nothing())
-        self.update = self._text(self._dialect.update_many(ENTITIES, "key", changeable))
+        self.update = self._text(self._dialect.update_many(ENTITIES, changeable))
         self.delete = self._text(delete(ENTITIES).where(self._dialect.member(_E.key, "keys")))
 
     def _compile_member_statements(self) -> None:

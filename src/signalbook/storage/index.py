@@ -108,7 +108,7 @@ class IndexStatements:
         changed = {column.name: put.excluded[column.name] for column in e if column.name != "key"}
         self.put = dialect.text(put.on_conflict_do_update(index_elements=[e.key], set_=changed))
         self.drop = dialect.text(delete(INDEX_ENTRIES).where(dialect.member(e.key, "keys")))
-        self.mark = dialect.text(dialect.update_many(INDEX_ENTRIES, "key", ["flags"]))
+        self.mark = dialect.text(dialect.update_many(INDEX_ENTRIES, ["flags"]))
         self.put_link = dialect.text(dialect.insert_many(INDEX_LINKS).on_conflict_do_nothing())
         self.drop_links = dialect.text(delete(INDEX_LINKS).where(dialect.member(k.source, "keys")))
         self.clear = [dialect.text(delete(table)) for table in (INDEX_ENTRIES, INDEX_LINKS, INDEX_STATE)]

@@ -159,10 +159,10 @@ class Postgres(Dialect):
         names = names or [column.name for column in table.c]
         return self.insert(table).from_select(list(names), select(*_select_rows(table, names)))
 
-    def update_many(self, table: Table, key: str, names: Collection[str]) -> ClauseElement:
+    def update_many(self, table: Table, names: Collection[str]) -> ClauseElement:
         """Return an update of columns ``names`` in the rows with the ``key`` of each object in one JSON array."""
-        place, *values = _select_rows(table, [key, *names])
-        return update(table).where(table.c[key] == place).values(dict(zip(names, values, strict=True)))
+        place, *values = _select_rows(table, ["key", *names])
+        return update(table).where(table.c.key == place).values(dict(zip(names, values, strict=True)))
 
     def run_many(self, connection: DriverConnection, sql: str, rows: Sequence[Parameters]) -> int:
         """Run a statement for many rows in one round trip. Return the number of affected rows."""

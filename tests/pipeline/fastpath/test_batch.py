@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.messages.cloudevents import Attribute
+from signalbook.messages.cloudevents import Attribute, format_attribute
 from signalbook.pipeline.fastpath.batch import ExtensionColumn, find_firsts, group_by_number, make_dense
 
 MIXED: list[Attribute | None] = ["1", 1, True, "true", False, None, 1, -7]
+KINDS = {str: 0, bool: 1, int: 2}
 COLUMNS: list[list[Attribute | None]] = [[], [None, None], ["a", None, "", "a"], MIXED]
+
+
+def make_column(values: list[Attribute | None]) -> ExtensionColumn:
+    texts = [None if value is None else format_attribute(value) for value in values]
+    kinds = np.array([KINDS.get(type(value), 0) for value in values], np.uint8)
+    return ExtensionColumn(pa.array(texts, pa.string()), kinds if kinds.any() else None)
 
 
 @pytest.mark.parametrize("values", COLUMNS)
 def test_values_survive_a_round_trip(values: list[Attribute | None]) -> None:
-    column = ExtensionColumn.of(values)
+    column = make_column(values)
     codes, distinct = column.encode()
     for again in ([column.value(number) for number in range(len(values))], [distinct[code] for code in codes.tolist()]):
         assert [(type(value), value) for value in again] == [(type(value), value) for value in values]
@@ -25,7 +33,7 @@ def test_values_survive_a_round_trip(values: list[Attribute | None]) -> None:
 
 @pytest.mark.parametrize("values", COLUMNS)
 def test_columns_are_joined(values: list[Attribute | None]) -> None:
-    parts = [(ExtensionColumn.of(values), len(values)), (None, 2), (ExtensionColumn.of(["z"]), 1)]
+    parts = [(make_column(values), len(values)), (None, 2), (make_column(["z"]), 1)]
     joined = ExtensionColumn.join(parts)
     assert [joined.value(number) for number in range(len(values) + 3)] == [*values, None, None, "z"]
 

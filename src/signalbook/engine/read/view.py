@@ -383,10 +383,6 @@ class View:
             type=resource_type,
         )
 
-    def export(self, options: ViewOptions) -> JSONObject:
-        """Render the whole registry with ``options`` as changed by ``export_options``."""
-        return self.render_entity(ROOT, self.export_options(options))
-
     def export_options(self, options: ViewOptions) -> ViewOptions:
         """Return ``options`` changed to those of an export: document view, with everything inlined (R274).
 

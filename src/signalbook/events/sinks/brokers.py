@@ -203,13 +203,13 @@ class ProtocolSettings:
             raise make_setting_error(name, f"it is {', '.join(choices)}")
         return value
 
-    def whole(self, name: str, least: int, most: int) -> int | None:
-        """Return an integer from ``least`` to ``most``, or None if the setting is absent."""
+    def whole(self, name: str, most: int) -> int | None:
+        """Return an integer from 0 to ``most``, or None if the setting is absent."""
         value = self._values.get(name)
         if value is None and name not in self._values:
             return None
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise make_setting_error(name, f"it is a whole number from {least} to {most}")
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+            raise make_setting_error(name, f"it is a whole number from 0 to {most}")
         return value
 
     def flag(self, name: str) -> bool:

@@ -60,14 +60,14 @@ def _read_target(subscription: Subscription, policy: SinkPolicy) -> _Target:
     # Topics that begin with $ belong to the broker.
     if not topic or topic.startswith("$") or set("+#") & set(topic) or len(topic.encode()) > _LONGEST_TOPIC:
         raise make_setting_error("topicname", f"MQTT needs one: up to {_LONGEST_TOPIC} bytes, no wildcards, no $ first")
-    qos = settings.whole("qos", 0, 2)
+    qos = settings.whole("qos", 2)
     return _Target(
         settings=broker,
         version=5 if subscription.protocol == MQTT5 else 3,
         topic=topic,
         qos=1 if qos is None else qos,
         retain=settings.flag("retain"),
-        expiry=settings.whole("expiry", 0, 0xFFFFFFFF),
+        expiry=settings.whole("expiry", 0xFFFFFFFF),
         properties=settings.texts("userproperties"),
     )
 

@@ -7,7 +7,7 @@ numbered; the numbers are called codes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from signalbook.messages.cloudevents import SPECVERSION, Attribute, format_attribute
+from signalbook.messages.cloudevents import SPECVERSION, Attribute
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import (
     LOWERED,
@@ -33,8 +33,7 @@ from signalbook.pipeline.native import PayloadSpans
 from signalbook.pipeline.sources.base import NOWHERE, MessageBatch, build_transport_arrays
 
 Kinds = npt.NDArray[np.uint8]
-# The kinds of extension values as numbers, and for each kind the function from text to value.
-_KINDS: Final[Mapping[type, int]] = {str: 0, bool: 1, int: 2}
+# For each kind of extension values, which are strings, booleans and integers, the function from text to value.
 _VALUES: Final[Sequence[Callable[[str], Attribute]]] = (str, "true".__eq__, int)
 
 
@@ -42,18 +41,11 @@ _VALUES: Final[Sequence[Callable[[str], Attribute]]] = (str, "true".__eq__, int)
 class ExtensionColumn:
     """The values of an extension attribute as texts, null for events without it.
 
-    ``kinds`` are the types of the values, as numbers of ``_KINDS``. If it is ``None``, all values are strings.
+    ``kinds`` are the types of the values, as indices of ``_VALUES``. If it is ``None``, all values are strings.
     """
 
     texts: pa.StringArray
     kinds: Kinds | None = None
-
-    @classmethod
-    def of(cls, values: Sequence[Attribute | None]) -> ExtensionColumn:
-        """Return the column of ``values``, which are ``None`` for events without the attribute."""
-        texts = [None if value is None else format_attribute(value) for value in values]
-        kinds = np.fromiter((_KINDS.get(value.__class__, 0) for value in values), np.uint8, len(values))
-        return cls(pa.array(texts, pa.string()), kinds if kinds.any() else None)
 
     @classmethod
     def join(cls, parts: Iterable[tuple[ExtensionColumn | None, int]]) -> ExtensionColumn:

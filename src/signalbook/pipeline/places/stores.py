@@ -257,15 +257,15 @@ class StorePlace(RemotePlace):
             yield
         except FileNotFoundError as error:
             if _CODE.search(str(error)) is not None and "NoSuchBucket" in str(error):
-                raise self._build_error(errno.EIO, "there is no such bucket") from None
+                raise self._build_error("there is no such bucket") from None
             raise FileNotFoundError(errno.ENOENT, "not there", str(self)) from None
         except BaseError as error:
-            raise self._build_error(errno.EIO, self.settings.mask(shorten_error(str(error)))) from None
+            raise self._build_error(self.settings.mask(shorten_error(str(error)))) from None
         except TimeoutError as error:
-            raise self._build_error(errno.EIO, "the store does not answer") from error
+            raise self._build_error("the store does not answer") from error
 
-    def _build_error(self, number: int, words: str) -> OSError:
-        return OSError(number, words, str(self))
+    def _build_error(self, words: str) -> OSError:
+        return OSError(errno.EIO, words, str(self))
 
 
 def retry(ask: Callable[[], _Answer], *, conditional: bool = False) -> _Answer:
