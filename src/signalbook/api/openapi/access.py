@@ -8,14 +8,19 @@ from signalbook.access.audit import DONE, REFUSED
 from signalbook.access.base import ACTIONS, ROLES
 from signalbook.access.tokens import MAX_GROUPS, MAX_TEXT
 from signalbook.api.openapi.components import (
+    CURSOR,
     IF_MATCH,
     IF_NONE_MATCH,
     JSON_BODY,
     LIMIT,
     TEXT,
+    array_of,
+    complete_object,
     condition,
-    error_responses,
     identifier,
+    object_of,
+    ok_response,
+    operation,
     query,
     reference,
     response,
@@ -26,7 +31,7 @@ _TAG: Final = "access"
 _POLICY, _RULE, _EXPLANATION, _CALLER = "Access.Policy", "Access.Rule", "Access.Explanation", "Access.Caller"
 _IN_FORCE: Final = "Access.Policy.inforce"
 _ENTRY: Final = "Audit.Entry"
-_AUDITED: Final = response("Entries, the newest first.", "Link", json={"type": "array", "items": reference(_ENTRY)})
+_AUDITED: Final = response("Entries, the newest first.", "Link", json=array_of(reference(_ENTRY)))
 _XID: Final = query("xid", {"description": "The xid of an entity or collection.", "schema": TEXT})
 _TOKEN, _MADE, _WANTED, _METADATA = "Token", "Token.made", "Token.wanted", "ResourceMetadata"
 _NAME_SCHEMA: Final[JSONObject] = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
@@ -37,7 +42,6 @@ _SCOPES: Final[JSONObject] = {
     "items": {"type": "string", "enum": list(ACTIONS)},
 }
 _TIME: Final[JSONObject] = {"type": ["string", "null"], "format": "date-time"}
-_CURSOR: Final[JSONObject] = {"description": "From the link to the next page.", "schema": TEXT}
 _TOKEN_MEMBERS: Final[JSONObject] = {
     "id": TEXT,
     "subject": _NAME_SCHEMA,
@@ -70,34 +74,28 @@ def access_paths() -> JSONObject:
         _XID,
     ]
     conditions = [condition(name) for name in (IF_MATCH, IF_NONE_MATCH)]
+    explanation = ok_response("Whether, and why.", reference(_EXPLANATION))
+    caller = ok_response("Who asks.", reference(_CALLER))
+    ended_sessions = complete_object({"subject": TEXT, "ended": {"type": "integer", "minimum": 0}})
+    ended = ok_response("How many sessions there were.", ended_sessions)
     return {
         "/access": {
-            "get": _build_operation("getAccess", {"200": response("The policy.", "ETag", json=policy)}, 404),
-            "put": _build_operation("putAccess", in_force, 400, 409, 412, parameters=conditions, requestBody=body),
+            "get": operation(_TAG, "getAccess", {"200": response("The policy.", "ETag", json=policy)}, 404),
+            "put": operation(_TAG, "putAccess", in_force, 400, 409, 412, parameters=conditions, requestBody=body),
         },
-        "/access/explain": {
-            "get": _build_operation(
-                "explainAccess", _build_ok_response("Whether, and why.", _EXPLANATION), 400, 404, parameters=parameters
-            )
-        },
-        "/access/self": {
-            "get": _build_operation(
-                "getAccessOfCaller", _build_ok_response("Who asks.", _CALLER), 400, parameters=[_XID]
-            )
-        },
-        "/access/sessions": {
-            "delete": _build_operation("endSessions", _build_ended_response(), 400, parameters=[_SUBJECT])
-        },
-        "/audit": {"get": _build_operation("getAudit", {"200": _AUDITED}, 400, parameters=_audit_parameters())},
+        "/access/explain": {"get": operation(_TAG, "explainAccess", explanation, 400, 404, parameters=parameters)},
+        "/access/self": {"get": operation(_TAG, "getAccessOfCaller", caller, 400, parameters=[_XID])},
+        "/access/sessions": {"delete": operation(_TAG, "endSessions", ended, 400, parameters=[_SUBJECT])},
+        "/audit": {"get": operation(_TAG, "getAudit", {"200": _AUDITED}, 400, parameters=_audit_parameters())},
         **_build_token_paths(),
     }
 
 
 def access_schemas() -> JSONObject:
     """Return the schemas of the paths."""
-    texts: JSONObject = {"type": "array", "items": {"type": "string"}}
-    actions: JSONObject = {"type": "array", "items": {"type": "string", "enum": list(ACTIONS)}}
-    some, rules = {"minItems": 1, "maxItems": 1000}, {"type": "array", "items": reference(_RULE)}
+    texts, rules = array_of(TEXT), array_of(reference(_RULE))
+    actions = array_of({"type": "string", "enum": list(ACTIONS)})
+    some = {"minItems": 1, "maxItems": 1000}
     rule: JSONObject = {
         "who": {**texts, **some},
         "role": {"type": "string", "enum": list(ROLES)},
@@ -108,8 +106,7 @@ def access_schemas() -> JSONObject:
     }
     explained: JSONObject = {"allowed": {"type": "boolean"}, "reason": TEXT, "missing": actions}
     explained |= {"who": TEXT, "what": TEXT, "xid": TEXT}
-    numbered = {"type": "object", "properties": {"rule": {"type": "integer", "minimum": 0}}, "required": ["rule"]}
-    rules_shown: JSONObject = {"type": "array", "items": numbered}
+    rules_shown = array_of(complete_object({"rule": {"type": "integer", "minimum": 0}}))
     explained |= {"allowing": rules_shown, "denying": rules_shown}
     caller: JSONObject = {"name": TEXT, "authenticated": {"type": "boolean"}, "restricted": {"type": "boolean"}}
     caller |= {"policy": {"type": "integer", "minimum": 0}, "hidden": {"type": "boolean"}}
@@ -117,30 +114,14 @@ def access_schemas() -> JSONObject:
     beside: JSONObject = {"subject": TEXT, "issuer": TEXT, "token": TEXT, "scopes": texts}
     one_of = [{"required": [name]} for name in ("role", "allow", "deny")]
     return {
-        _RULE: {
-            "type": "object",
-            "properties": rule,
-            "required": ["who"],
-            "additionalProperties": False,
-            "oneOf": one_of,
-        },
-        _POLICY: {
-            "type": "object",
-            "properties": {"rules": rules},
-            "required": ["rules"],
-            "additionalProperties": False,
-        },
-        _IN_FORCE: _build_object_schema({"rules": rules, "warnings": texts}, "rules"),
+        _RULE: {**object_of(rule, "who"), "additionalProperties": False, "oneOf": one_of},
+        _POLICY: {**complete_object({"rules": rules}), "additionalProperties": False},
+        _IN_FORCE: object_of({"rules": rules, "warnings": texts}, "rules"),
         _ENTRY: _build_entry_schema(),
-        _EXPLANATION: _build_object_schema(explained, *explained),
-        _CALLER: _build_object_schema({**caller, **beside}, *caller),
+        _EXPLANATION: complete_object(explained),
+        _CALLER: object_of({**caller, **beside}, *caller),
         **_build_token_schemas(),
     }
-
-
-def _build_ended_response() -> JSONObject:
-    schema = _build_object_schema({"subject": TEXT, "ended": {"type": "integer", "minimum": 0}}, "subject", "ended")
-    return {"200": response("How many sessions there were.", json=schema)}
 
 
 def _audit_parameters() -> list[JSONObject]:
@@ -161,7 +142,6 @@ def _audit_parameters() -> list[JSONObject]:
 
 def _build_entry_schema() -> JSONObject:
     """Return the schema of an audit entry. Members other than the required ones are present if they are known."""
-    texts: JSONObject = {"type": "array", "items": {"type": "string"}}
     count: JSONObject = {"type": "integer", "minimum": 1}
     always: JSONObject = {
         "number": count,
@@ -169,33 +149,33 @@ def _build_entry_schema() -> JSONObject:
         "who": TEXT,
         "action": TEXT,
         "outcome": {"type": "string", "enum": [DONE, REFUSED]},
-        "xids": texts,
+        "xids": array_of(TEXT),
     }
     caller = ("subject", "token", "issuer", "session", "peer", "forwarded", "api", "method")
     words = ("correlationid", *caller, "error", "about", "file")
     optional: JSONObject = {**dict.fromkeys(words, TEXT), "more": count, "count": count}
-    return _build_object_schema({**always, **optional}, *always)
+    return object_of({**always, **optional}, *always)
 
 
 def _build_token_paths() -> JSONObject:
     body = {"required": True, "content": {JSON_BODY: {"schema": reference(_WANTED)}}}
-    listed = {"200": response("A page of them.", json={"type": "array", "items": reference(_TOKEN)})}
+    listed = ok_response("A page of them.", array_of(reference(_TOKEN)))
     created_response = {"201": response("With the token itself.", "Location", json=reference(_MADE))}
-    token_response = {"200": response("One of them.", json=reference(_TOKEN))}
-    metadata_response = {"200": response("Whose tokens are taken here.", json=reference(_METADATA))}
-    pages = [query("limit", LIMIT), query("cursor", _CURSOR)]
+    token_response = ok_response("One of them.", reference(_TOKEN))
+    metadata_response = ok_response("Whose tokens are taken here.", reference(_METADATA))
+    pages = [query("limit", LIMIT), query("cursor", CURSOR)]
     return {
         "/access/tokens": {
-            "get": _build_operation("getTokens", listed, 400, parameters=pages),
-            "post": _build_operation("addToken", created_response, 400, requestBody=body),
+            "get": operation(_TAG, "getTokens", listed, 400, parameters=pages),
+            "post": operation(_TAG, "addToken", created_response, 400, requestBody=body),
         },
         "/access/tokens/{id}": {
             "parameters": [identifier("id")],
-            "get": _build_operation("getToken", token_response, 404),
-            "delete": _build_operation("revokeToken", {"204": response("Revoked.")}, 404),
+            "get": operation(_TAG, "getToken", token_response, 404),
+            "delete": operation(_TAG, "revokeToken", {"204": response("Revoked.")}, 404),
         },
         "/.well-known/oauth-protected-resource": {
-            "get": _build_operation("getResourceMetadata", metadata_response, 404)
+            "get": operation(_TAG, "getResourceMetadata", metadata_response, 404)
         },
     }
 
@@ -209,23 +189,8 @@ def _build_token_schemas() -> JSONObject:
         "note": {"type": "string"},
     }
     return {
-        _TOKEN: _build_object_schema(_TOKEN_MEMBERS, *_TOKEN_MEMBERS),
-        _MADE: _build_object_schema({**_TOKEN_MEMBERS, "token": TEXT}, *_TOKEN_MEMBERS, "token"),
-        _WANTED: {**_build_object_schema(request, "subject"), "additionalProperties": False},
-        _METADATA: _build_object_schema(
-            {"resource": TEXT, "authorization_servers": {"type": "array", "items": TEXT}}, "resource"
-        ),
+        _TOKEN: complete_object(_TOKEN_MEMBERS),
+        _MADE: complete_object({**_TOKEN_MEMBERS, "token": TEXT}),
+        _WANTED: {**object_of(request, "subject"), "additionalProperties": False},
+        _METADATA: object_of({"resource": TEXT, "authorization_servers": array_of(TEXT)}, "resource"),
     }
-
-
-def _build_operation(id: str, responses: JSONObject, *failures: int, **more: object) -> JSONObject:
-    head: JSONObject = {"operationId": id, "tags": [_TAG]}
-    return {**head, **more, "responses": {**responses, **error_responses(*failures, 503)}}
-
-
-def _build_ok_response(text: str, schema: str) -> JSONObject:
-    return {"200": response(text, json=reference(schema))}
-
-
-def _build_object_schema(properties: JSONObject, *required: str) -> JSONObject:
-    return {"type": "object", "properties": properties, "required": list(required)}

@@ -41,6 +41,7 @@ PARAMETERS: Final[dict[str, JSONObject]] = {
     "specversion": {"description": "The version of the specification asked for.", "schema": TEXT},
 }
 """The flags of the specification that may be switched on (core/spec.md "Request Flags")."""
+CURSOR: Final[JSONObject] = {"description": "From the link to the next page.", "schema": TEXT}
 LIMIT: Final[JSONObject] = {"description": "The most entities on a page.", "schema": {"type": "integer", "minimum": 1}}
 IF_MATCH: Final = "If-Match"
 IF_NONE_MATCH: Final = "If-None-Match"
@@ -71,6 +72,21 @@ _ERRORS: Final = {
 def reference(name: str) -> JSONObject:
     """Return a reference to a schema of the components."""
     return {"$ref": f"#/components/schemas/{name}"}
+
+
+def array_of(schema: JSONObject) -> JSONObject:
+    """Return the schema of an array whose items have ``schema``."""
+    return {"type": "array", "items": schema}
+
+
+def object_of(properties: JSONObject, *required: str) -> JSONObject:
+    """Return the schema of an object with ``properties``, of which those in ``required`` are always present."""
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def complete_object(properties: JSONObject) -> JSONObject:
+    """Return the schema of an object that always has all ``properties``."""
+    return object_of(properties, *properties)
 
 
 def map_of(schema: JSONObject) -> JSONObject:
@@ -220,6 +236,16 @@ def response(
     body = {JSON_BODY: {"schema": json}} if json is not None else content
     result: JSONObject = {"description": description, "headers": {name: header(name) for name in ("Link", *headers)}}
     return result if body is None else {**result, "content": body}
+
+
+def ok_response(description: str, schema: JSONObject) -> JSONObject:
+    """Return the response 200 whose JSON body has ``schema``."""
+    return {"200": response(description, json=schema)}
+
+
+def operation(tag: str, id: str, responses: JSONObject, *failures: int, **more: object) -> JSONObject:
+    """Return an operation with the error responses ``failures`` and 503. ``more`` are its other members."""
+    return {"operationId": id, "tags": [tag], **more, "responses": {**responses, **error_responses(*failures, 503)}}
 
 
 def error_responses(*statuses: int) -> JSONObject:

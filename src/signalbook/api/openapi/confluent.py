@@ -7,7 +7,7 @@ from typing import Final
 
 from signalbook.api.confluent.requests import CONTENT_TYPE
 from signalbook.api.confluent.routes import MOUNTS, ROUTES, Operation, Read
-from signalbook.api.openapi.components import TEXT, query, reference, response
+from signalbook.api.openapi.components import TEXT, array_of, query, reference, response
 from signalbook.confluent.associations import LIFECYCLES, TOPIC, TYPES
 from signalbook.confluent.settings import CONFIG_FIELDS, LEVELS, MODES
 from signalbook.model import Model
@@ -39,10 +39,6 @@ def _build_object_schema(required: str = "", /, **properties: JSONObject) -> JSO
     return {**schema, "required": required.split()} if required else schema
 
 
-def _build_array_schema(item: JSONObject) -> JSONObject:
-    return {"type": "array", "items": item}
-
-
 _SCHEMA: Final = "Confluent.Schema"
 _ASSOCIATION: Final = "Confluent.Association"
 _ASSOCIATIONS: Final = "Confluent.Associations"
@@ -53,16 +49,14 @@ _PLACE: Final = _build_object_schema("subject version", subject=TEXT, version=_P
 _REFERENCE: Final = _build_object_schema("name subject version", name=TEXT, subject=TEXT, version=_NUMBER)
 _CONTENT: Final[JSONObject] = {
     "schemaType": {"enum": ["AVRO", "JSON", "PROTOBUF", None]},
-    "references": {**_build_array_schema(_REFERENCE), "type": ["array", "null"]},
+    "references": {**array_of(_REFERENCE), "type": ["array", "null"]},
     "metadata": _OBJECT_OR_NULL,
     "ruleSet": _RULES,
 }
 _ENTITY: Final = _build_object_schema(
     "entityPath entityType", entityPath=TEXT, entityType={"enum": ["sr_record", "sr_field"]}
 )
-_TAGS: Final = _build_array_schema(
-    _build_object_schema("schemaEntity", schemaEntity=_ENTITY, tags=_build_array_schema(TEXT))
-)
+_TAGS: Final = array_of(_build_object_schema("schemaEntity", schemaEntity=_ENTITY, tags=array_of(TEXT)))
 _SETTINGS: Final[JSONObject] = {
     **dict.fromkeys(sorted(name for name in CONFIG_FIELDS if name.endswith(("Metadata", "RuleSet"))), _OBJECT),
     **dict.fromkeys(("normalize", "validateFields", "validateNewSchemas", "validateRules"), _FLAG),
@@ -85,17 +79,17 @@ _INFO: Final[dict[str, JSONObject]] = {
 }
 _TIMES: Final[dict[str, JSONObject]] = {"guid": TEXT, "createTs": _NUMBER, "updateTs": _NUMBER}
 _RESULT: Final = _build_object_schema(result=reference(_ASSOCIATIONS), error=reference(_ERROR))
-_RESULTS: Final = _build_object_schema("results", results=_build_array_schema(_RESULT))
+_RESULTS: Final = _build_object_schema("results", results=array_of(_RESULT))
 _BATCH: Final[JSONObject] = {
     "type": "object",
-    "properties": {"requests": _build_array_schema(_OBJECT)},
+    "properties": {"requests": array_of(_OBJECT)},
     "required": ["requests"],
 }
 _WANTED: Final[JSONObject] = {
     "type": "object",
     "properties": {
         **_RESOURCE,
-        "associations": {**_build_array_schema(_OBJECT), "minItems": 1, "maxItems": len(TYPES)},
+        "associations": {**array_of(_OBJECT), "minItems": 1, "maxItems": len(TYPES)},
     },
     "required": ["resourceName", "resourceNamespace", "associations"],
 }
@@ -105,15 +99,13 @@ def confluent_schemas() -> JSONObject:
     """Return the components that the paths refer to."""
     numbers = {"version": _POSITIVE, "id": _POSITIVE, "maxId": _NUMBER, "ts": _NUMBER}
     texts = {"subject": TEXT, "guid": {"type": "string", "format": "uuid"}, "schema": TEXT, "deleted": _FLAG}
-    beside = {"schemaTags": _TAGS, "associations": _build_array_schema(reference(_ASSOCIATION))}
+    beside = {"schemaTags": _TAGS, "associations": array_of(reference(_ASSOCIATION))}
     return {
         _SCHEMA: _build_object_schema("schemaType guid", **texts, **numbers, **_CONTENT, **beside),
         _CONFIG: _build_object_schema(compatibilityLevel=_LEVEL, compatibility=_LEVEL, **_SETTINGS),
         _MODE: _build_object_schema(mode={"enum": [*MODES]}),
         _ASSOCIATION: _build_object_schema("subject associationType lifecycle", **_INFO, **_RESOURCE, **_TIMES),
-        _ASSOCIATIONS: _build_object_schema(
-            associations=_build_array_schema(_build_object_schema(**_INFO)), **_RESOURCE
-        ),
+        _ASSOCIATIONS: _build_object_schema(associations=array_of(_build_object_schema(**_INFO)), **_RESOURCE),
         _ERROR: _build_object_schema("error_code message", error_code=_NUMBER, message=TEXT),
     }
 
@@ -124,38 +116,36 @@ _DOCUMENT: Final[JSONObject] = {}
 _METADATA: Final = {
     "id": _build_object_schema("id scope", id=TEXT, scope=_OBJECT),
     "version": _build_object_schema("version commitId", version=TEXT, commitId=TEXT),
-    "deployment": _build_object_schema("attributes", attributes=_build_array_schema(TEXT)),
+    "deployment": _build_object_schema("attributes", attributes=array_of(TEXT)),
 }
 _ANSWERS: Final[dict[tuple[str, ...], JSONObject]] = {
     (): _build_object_schema(),
-    ("contexts",): _build_array_schema(TEXT),
-    ("subjects",): _build_array_schema(TEXT),
+    ("contexts",): array_of(TEXT),
+    ("subjects",): array_of(TEXT),
     _S: reference(_SCHEMA),
-    (*_S, "versions"): _build_array_schema(_NUMBER),
+    (*_S, "versions"): array_of(_NUMBER),
     _V: reference(_SCHEMA),
     (*_V, "schema"): _DOCUMENT,
-    (*_V, "referencedby"): _build_array_schema(_POSITIVE),
+    (*_V, "referencedby"): array_of(_POSITIVE),
     (*_S, "metadata"): reference(_SCHEMA),
-    ("schemas",): _build_array_schema(reference(_SCHEMA)),
-    ("schemas", "types"): _build_array_schema({"enum": ["JSON", "PROTOBUF", "AVRO"]}),
+    ("schemas",): array_of(reference(_SCHEMA)),
+    ("schemas", "types"): array_of({"enum": ["JSON", "PROTOBUF", "AVRO"]}),
     ("schemas", "ids", "{}"): reference(_SCHEMA),
     ("schemas", "ids", "{}", "schema"): _DOCUMENT,
-    ("schemas", "ids", "{}", "subjects"): _build_array_schema(TEXT),
-    ("schemas", "ids", "{}", "versions"): _build_array_schema(_PLACE),
+    ("schemas", "ids", "{}", "subjects"): array_of(TEXT),
+    ("schemas", "ids", "{}", "versions"): array_of(_PLACE),
     ("schemas", "guids", "{}"): reference(_SCHEMA),
-    ("schemas", "guids", "{}", "ids"): _build_array_schema(
-        _build_object_schema("context id", context=TEXT, id=_POSITIVE)
-    ),
+    ("schemas", "guids", "{}", "ids"): array_of(_build_object_schema("context id", context=TEXT, id=_POSITIVE)),
     **{("v1", "metadata", name): shown for name, shown in _METADATA.items()},
 }
 """The responses by path. POST and DELETE may have different responses."""
 _OTHERWISE: Final[dict[tuple[str, tuple[str, ...]], JSONObject]] = {
     ("POST", (*_S, "versions")): reference(_SCHEMA),
     ("POST", (*_V, "tags")): reference(_SCHEMA),
-    ("DELETE", _S): _build_array_schema(_POSITIVE),
+    ("DELETE", _S): array_of(_POSITIVE),
     ("DELETE", _V): _POSITIVE,
 }
-_COMPARED: Final = _build_object_schema("is_compatible", is_compatible=_FLAG, messages=_build_array_schema(TEXT))
+_COMPARED: Final = _build_object_schema("is_compatible", is_compatible=_FLAG, messages=array_of(TEXT))
 _SET: Final[dict[str, JSONObject]] = {"compatibility": _LEVEL, "compatibilityLevel": _LEVEL, **_SETTINGS}
 _BODIES: Final[dict[str, JSONObject]] = {
     # null takes a setting away
@@ -186,10 +176,10 @@ _DELETED: Final = {"deleted": _FLAG}
 _FORMAT: Final[dict[str, JSONObject]] = {
     "format": {"type": "string", "enum": ["", "resolved", "serialized", "ignore_extensions"]}
 }
-_CHOICE: Final = {"resourceType": {"enum": [TOPIC]}, "associationType": _build_array_schema({"enum": [*TYPES]})}
+_CHOICE: Final = {"resourceType": {"enum": [TOPIC]}, "associationType": array_of({"enum": [*TYPES]})}
 _SHOWN: Final[dict[str, JSONObject]] = {
     "referenceFormat": {"type": "string", "enum": ["", "qualified"]},
-    "findTags": _build_array_schema(TEXT),
+    "findTags": array_of(TEXT),
     **_FORMAT,
 }
 _QUERIES: Final[dict[tuple[str, str], dict[str, JSONObject]]] = {
@@ -199,7 +189,7 @@ _QUERIES: Final[dict[tuple[str, str], dict[str, JSONObject]]] = {
         "subjectPrefix": TEXT,
         "latestOnly": _FLAG,
         "ruleType": TEXT,
-        "lifecycle": _build_array_schema({"enum": [*LIFECYCLES, "NONE"]}),
+        "lifecycle": array_of({"enum": [*LIFECYCLES, "NONE"]}),
         **_CHOICE,
         **_DELETED,
         **_PAGE,
@@ -221,7 +211,7 @@ _QUERIES: Final[dict[tuple[str, str], dict[str, JSONObject]]] = {
     ("DELETE", "version"): {"permanent": _FLAG},
 }
 """The query parameters, by method and the last word of the path or the name of its parameter."""
-_KEYS: Final = {"key": _build_array_schema(TEXT), "value": _build_array_schema(TEXT), **_DELETED}
+_KEYS: Final = {"key": array_of(TEXT), "value": array_of(TEXT), **_DELETED}
 _BY_ID: Final = {"subject": TEXT, **_DELETED, **_PAGE}
 
 
@@ -286,7 +276,7 @@ def _choose_answer_schema(words: tuple[str, ...], method: str) -> JSONObject:
         case ("compatibility", *_):
             return _COMPARED
         case ("associations", *_):
-            return _build_array_schema(reference(_ASSOCIATION)) if method == "GET" else reference(_ASSOCIATIONS)
+            return array_of(reference(_ASSOCIATION)) if method == "GET" else reference(_ASSOCIATIONS)
         case ("associations:batchGet" | "associations:batchMutate",):
             return _RESULTS
     return _OTHERWISE[method, words] if (method, words) in _OTHERWISE else _ANSWERS[words]

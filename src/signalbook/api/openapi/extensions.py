@@ -8,14 +8,19 @@ from typing import Final
 import msgspec
 
 from signalbook.api.openapi.components import (
+    CURSOR,
     IF_MATCH,
     IF_NONE_MATCH,
     JSON_BODY,
     LIMIT,
     TEXT,
+    array_of,
+    complete_object,
     condition,
-    error_responses,
     identifier,
+    object_of,
+    ok_response,
+    operation,
     problem_responses,
     query,
     reference,
@@ -65,12 +70,9 @@ _POSITIONS: Final = (
     {"name": "Last-Event-ID", "in": "header", "description": "The same.", "schema": _POSITION},
     query("limit", {"description": "The most events on a page.", "schema": {"type": "integer", "maximum": 10_000}}),
     query("source", {"description": "The API whose events are wanted, by its URL or path.", "schema": TEXT}),
-    query(
-        "filter", {"description": "CloudEvents SQL, or a filter in JSON.", "schema": {"type": "array", "items": TEXT}}
-    ),
+    query("filter", {"description": "CloudEvents SQL, or a filter in JSON.", "schema": array_of(TEXT)}),
 )
-_CURSOR: Final[JSONObject] = {"description": "From the link to the next page.", "schema": TEXT}
-_PAGES: Final = [query("limit", LIMIT), query("cursor", _CURSOR)]
+_PAGES: Final = [query("limit", LIMIT), query("cursor", CURSOR)]
 _SUBSCRIPTION: Final[JSONObject] = {"name": "id", "in": "path", "required": True, "schema": TEXT}
 _KEY_PARAMETER: Final[JSONObject] = {"description": "From the request for consent.", "schema": TEXT}
 
@@ -80,76 +82,58 @@ def service_paths(host: str) -> JSONObject:
 
     OPTIONS and HEAD are left out.
     """
-    unchanged = {"304": response("The client has it already.", "ETag"), **error_responses(400, 503)}
-    registries: JSONObject = {"type": "array", "items": {"type": "string", "minLength": 1}}
+    unchanged = {"304": response("The client has it already.", "ETag")}
+    feed = {"200": _build_feed_response(), **unchanged}
+    registries = complete_object({"registries": array_of({"type": "string", "minLength": 1})})
+    listed = {"200": response("The registries of this host.", "ETag", json=registries), **unchanged}
     answer = {"parameters": [query("compatibility", _RULE)], "requestBody": {"content": {"*/*": {}}}}
-    verdict = {"200": response("What the write would do.", json=reference(_VERDICT)), **error_responses(400, 503)}
+    verdict = ok_response("What the write would do.", reference(_VERDICT))
     path = {"name": "path", "in": "path", "required": True, "description": "That of the write.", "schema": TEXT}
     return {
         "/events": {
-            "get": {
-                **_build_operation_head("events", "getEvents"),
-                "parameters": [*_POSITIONS, condition(IF_NONE_MATCH)],
-                "responses": {"200": _build_feed_response(), **unchanged, **error_responses(410)},
-            }
+            "get": operation("events", "getEvents", feed, 400, 410, parameters=[*_POSITIONS, condition(IF_NONE_MATCH)])
         },
-        "/check": {
-            method: {**_build_operation_head("check", f"{method}Check"), **answer, "responses": verdict}
-            for method in _WRITES
-        },
+        "/check": {method: operation("check", f"{method}Check", verdict, 400, **answer) for method in _WRITES},
         "/check/{path}": {
             "parameters": [path],
-            **{m: {**_build_operation_head("check", f"{m}CheckOf"), **answer, "responses": verdict} for m in _WRITES},
+            **{method: operation("check", f"{method}CheckOf", verdict, 400, **answer) for method in _WRITES},
         },
         "/health/live": {
-            "get": {
-                **_build_operation_head("health", "getLive"),
-                "responses": {"200": _build_state_response("The process answers.")},
-            }
+            "get": _build_open_operation("getLive", {"200": _build_state_response("The process answers.")})
         },
         "/health/ready": {
-            "get": {
-                **_build_operation_head("health", "getReady"),
-                "responses": {
-                    "200": _build_state_response("The store can be read."),
-                    "503": _build_state_response("It cannot."),
-                },
-            }
+            "get": _build_open_operation(
+                "getReady",
+                {"200": _build_state_response("The store can be read."), "503": _build_state_response("It cannot.")},
+            )
         },
         "/metrics": {
-            "get": {
-                **_build_operation_head("health", "getMetrics"),
-                "responses": {"200": response("For Prometheus.", content={"text/plain": {"schema": TEXT}})},
-            }
+            "get": _build_open_operation(
+                "getMetrics", {"200": response("For Prometheus.", content={"text/plain": {"schema": TEXT}})}
+            )
         },
         "/notifications": {"post": _notify()},
         "/.well-known/xregistry": {
             "servers": [{"url": host}],
-            "get": {
-                **_build_operation_head("registry", "getRegistries"),
-                "parameters": [condition(IF_NONE_MATCH)],
-                "responses": {
-                    "200": response("The registries of this host.", "ETag", json=_complete({"registries": registries})),
-                    **unchanged,
-                },
-            },
+            "get": operation("registry", "getRegistries", listed, 400, parameters=[condition(IF_NONE_MATCH)]),
         },
     }
 
 
 def service_schemas() -> JSONObject:
     """Return the schemas of the paths."""
-    objects: JSONObject = {"type": "array", "items": {"type": "object"}}
+    objects = array_of({"type": "object"})
     verdict = {"accepted": {"type": "boolean"}, "changes": objects, "errors": objects, "findings": objects}
-    return {_VERDICT: _complete(verdict), _EVENT: _build_event_schema()}
+    return {_VERDICT: complete_object(verdict), _EVENT: _build_event_schema()}
 
 
-def _build_operation_head(tag: str, id: str) -> JSONObject:
-    return {"operationId": id, "tags": [tag]}
+def _build_open_operation(id: str, responses: JSONObject) -> JSONObject:
+    """Return an operation about the server whose error responses are all among ``responses``."""
+    return {"operationId": id, "tags": ["health"], "responses": responses}
 
 
 def _build_feed_response() -> JSONObject:
-    events = {"schema": {"type": "array", "items": reference(_EVENT)}}
+    events = {"schema": array_of(reference(_EVENT))}
     streamed = {"schema": TEXT}
     content = {_BATCH_TYPE: events, "text/event-stream": streamed}
     return response("Changes, oldest first, or a stream of them.", "ETag", content=content)
@@ -157,20 +141,20 @@ def _build_feed_response() -> JSONObject:
 
 def _build_event_schema() -> JSONObject:
     names = ("specversion", "id", "source", "type")
-    members: JSONObject = {name: {"type": "string", "minLength": 1} for name in names}
-    return {"type": "object", "properties": members, "required": list(names)}
+    return complete_object({name: {"type": "string", "minLength": 1} for name in names})
 
 
 def _build_state_response(text: str) -> JSONObject:
-    return response(text, json={"type": "object", "properties": {"status": TEXT}, "required": ["status"]})
+    return response(text, json=complete_object({"status": TEXT}))
 
 
 def _notify() -> JSONObject:
     """Return the operation that receives events, in each of the three content modes."""
     event = {"schema": reference(_EVENT)}
-    batch = {"schema": {"type": "array", "items": reference(_EVENT)}}
+    batch = {"schema": array_of(reference(_EVENT))}
     return {
-        **_build_operation_head("events", "notify"),
+        "operationId": "notify",
+        "tags": ["events"],
         "parameters": [
             {"name": f"ce-{name}", "in": "header", "schema": TEXT} for name in _build_event_schema()["required"]
         ],
@@ -188,8 +172,8 @@ def subscription_paths() -> JSONObject:
     paths = {path: item for mount in ("", *API_PATHS) for path, item in _build_subscription_paths(mount).items()}
     consent = {
         "parameters": [_SUBSCRIPTION, query("key", _KEY_PARAMETER)],
-        "get": _build_operation(_TAG, "consent", agreed, 400, 404),
-        "post": _build_operation(_TAG, "consentByPost", agreed, 400, 404),
+        "get": operation(_TAG, "consent", agreed, 400, 404),
+        "post": operation(_TAG, "consentByPost", agreed, 400, 404),
     }
     return paths | {"/subscriptions/{id}/consent": consent}
 
@@ -202,12 +186,12 @@ def _build_subscription_paths(mount: str) -> JSONObject:
     where = "_".join(mount.split("/")[2:])
 
     def build_operation(name: str, responses: JSONObject, *failures: int, **more: object) -> JSONObject:
-        return _build_operation(_TAG, "_".join(filter(None, (name, where))), responses, *failures, **more)
+        return operation(_TAG, "_".join(filter(None, (name, where))), responses, *failures, **more)
 
     return {
         f"{mount}/subscriptions": {
             "get": build_operation(
-                "getSubscriptions", _build_list_response("A page of them.", _SHOWN), 400, parameters=_PAGES
+                "getSubscriptions", ok_response("A page of them.", array_of(reference(_SHOWN))), 400, parameters=_PAGES
             ),
             "post": build_operation("createSubscription", created, 400, requestBody=body),
         },
@@ -244,10 +228,10 @@ def subscription_schemas() -> JSONObject:
     }
     return {
         _INPUT: {
-            **_build_object_schema(request_members, "sink", "protocol"),
+            **_build_closed_object(request_members, "sink", "protocol"),
             "not": {"required": ["filter", "filters"]},
         },
-        _SHOWN: _build_object_schema(response_members, "id", "sink", "protocol", "status"),
+        _SHOWN: _build_closed_object(response_members, "id", "sink", "protocol", "status"),
         _FILTER: _filter(),
     }
 
@@ -256,20 +240,20 @@ def _build_both_contents(schema: JSONObject) -> JSONObject:
     return {JSON_BODY: {"schema": schema}, OLD_TYPE: {"schema": schema}}
 
 
-def _build_object_schema(properties: JSONObject, *required: str) -> JSONObject:
-    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+def _build_closed_object(properties: JSONObject, *required: str) -> JSONObject:
+    return {**object_of(properties, *required), "additionalProperties": False}
 
 
 def _build_config_schema() -> JSONObject:
     number: JSONObject = {"type": "integer", "minimum": 0, "maximum": _FARTHEST}
     text: JSONObject = {"type": "string", "pattern": "^[0-9]{1,18}$"}
-    return _build_object_schema({"after": {"description": "The position to begin behind.", "anyOf": [number, text]}})
+    return _build_closed_object({"after": {"description": "The position to begin behind.", "anyOf": [number, text]}})
 
 
 def _build_credential_schema(*, secrets: bool) -> JSONObject:
     names = {name for kind in CREDENTIAL_TYPES.values() for name in (*kind.required, *kind.optional)}
     members = {name: _build_secret_schema(name) for name in sorted(names) if secrets or name not in SECRET_MEMBERS}
-    return _build_object_schema(
+    return _build_closed_object(
         {"credentialtype": {"type": "string", "enum": list(CREDENTIAL_TYPES)}, **members}, "credentialtype"
     )
 
@@ -293,7 +277,7 @@ def _filter() -> JSONObject:
         "not": reference(_FILTER),
         "sql": TEXT,
     }
-    return {**_build_object_schema(dialects), "minProperties": 1, "maxProperties": 1}
+    return {**_build_closed_object(dialects), "minProperties": 1, "maxProperties": 1}
 
 
 def search_paths() -> JSONObject:
@@ -317,10 +301,10 @@ def search_paths() -> JSONObject:
     steps = [query("xid", about), query("depth", {"description": "How many steps away, at most.", "schema": depth})]
     depends = {"200": response("What depends on it.", "ETag", json=reference(_IMPACT)), **unchanged}
     return {
-        "/search": {"get": _build_operation("search", "search", {**page, **unchanged}, 400, parameters=parameters)},
+        "/search": {"get": operation("search", "search", {**page, **unchanged}, 400, parameters=parameters)},
         "/impact": {
-            "get": _build_operation("search", "impact", depends, 400, 404, parameters=steps),
-            "post": _build_operation(
+            "get": operation("search", "impact", depends, 400, 404, parameters=steps),
+            "post": operation(
                 "search",
                 "tryImpact",
                 {"200": response("What the document would break.", json=reference(_TRIAL))},
@@ -339,7 +323,7 @@ def search_paths() -> JSONObject:
 def search_schemas() -> JSONObject:
     """Return the schemas of the path."""
     ranges: JSONObject = {"type": "array", "items": {"type": "array", "items": {"type": "integer", "minimum": 0}}}
-    snippet = _complete({"kind": {"enum": ["attribute", "field"]}, "path": TEXT, "text": TEXT, "ranges": ranges})
+    snippet = complete_object({"kind": {"enum": ["attribute", "field"]}, "path": TEXT, "text": TEXT, "ranges": ranges})
     snippet["properties"]["schema"] = TEXT
     texts = dict.fromkeys(("xid", "type", "group", "id", "name"), TEXT)
     hit: JSONObject = {
@@ -347,30 +331,33 @@ def search_schemas() -> JSONObject:
         "kind": {"enum": ["group", "resource", "version"]},
         "score": {"type": "number"},
         "deprecated": {"type": "boolean"},
-        "snippets": {"type": "array", "items": snippet},
+        "snippets": array_of(snippet),
     }
     more = dict.fromkeys(("format", "protocol", "envelope"), TEXT)
-    counted = _complete({"value": TEXT, "count": {"type": "integer", "minimum": 1}})
-    counts = _complete({name: {"type": "array", "items": counted} for name in (*FACETS, "deprecated")})
-    hit_schema = {"type": "object", "properties": {**hit, **more}, "required": list(hit)}
+    counted = complete_object({"value": TEXT, "count": {"type": "integer", "minimum": 1}})
+    counts = complete_object({name: array_of(counted) for name in (*FACETS, "deprecated")})
     page = {
         "count": {"type": "integer", "minimum": 0},
         "complete": {"type": "boolean"},
-        "hits": {"type": "array", "items": hit_schema},
+        "hits": array_of(object_of({**hit, **more}, *hit)),
         "facets": counts,
     }
     level: JSONObject = {"type": "integer", "minimum": 1}
-    dependent = _complete({"xid": TEXT, "relation": TEXT, "on": TEXT, "depth": level})
-    xids: JSONObject = {"type": "array", "items": TEXT}
+    dependent = complete_object({"xid": TEXT, "relation": TEXT, "on": TEXT, "depth": level})
+    xids = array_of(TEXT)
     impact = {
         "xid": TEXT,
         "complete": {"type": "boolean"},
-        "dependents": {"type": "array", "items": dependent},
-        "pipelines": {"type": "array", "items": _complete({"name": TEXT, "messages": xids})},
-        "subscriptions": {"type": "array", "items": _complete({"id": TEXT, "protocol": TEXT, "xids": xids})},
+        "dependents": array_of(dependent),
+        "pipelines": array_of(complete_object({"name": TEXT, "messages": xids})),
+        "subscriptions": array_of(complete_object({"id": TEXT, "protocol": TEXT, "xids": xids})),
         "cut": {"type": "array", "items": {"enum": ["pipelines", "subscriptions"]}},
     }
-    return {_FOUND: _complete(page), _IMPACT: _complete(impact), _TRIAL: _build_trial_schema(impact, dependent)}
+    return {
+        _FOUND: complete_object(page),
+        _IMPACT: complete_object(impact),
+        _TRIAL: _build_trial_schema(impact, dependent),
+    }
 
 
 def _build_trial_schema(impact: JSONObject, dependent: JSONObject) -> JSONObject:
@@ -383,15 +370,15 @@ def _build_trial_schema(impact: JSONObject, dependent: JSONObject) -> JSONObject
     }
 
     def with_effect(schema: JSONObject) -> JSONObject:
-        return _build_object_schema({**schema["properties"], **effect}, *schema["required"], "outcome")
+        return _build_closed_object({**schema["properties"], **effect}, *schema["required"], "outcome")
 
     pipeline = with_effect(impact["pipelines"]["items"])
     flag: JSONObject = {"type": "boolean"}
     more: JSONObject = {
-        "dependents": {"type": "array", "items": with_effect(dependent)},
+        "dependents": array_of(with_effect(dependent)),
         "pipelines": {"type": "array", "items": pipeline},
     }
-    return with_effect(_complete({**impact, **more, "safe": flag, "default": flag, "check": reference(_VERDICT)}))
+    return with_effect(complete_object({**impact, **more, "safe": flag, "default": flag, "check": reference(_VERDICT)}))
 
 
 def pipeline_paths() -> JSONObject:
@@ -402,26 +389,27 @@ def pipeline_paths() -> JSONObject:
         "200": response("The batch was known.", "Location", json=filed),
         "201": response("Kept.", "Location", json=filed),
     }
-    operation = partial(_build_operation, _PIPELINES)
+    build_operation = partial(operation, _PIPELINES)
+    pipelines, reports = (array_of(reference(name)) for name in (_PIPELINE, _KEPT))
     return {
         "/pipelines": {
-            "get": operation("getPipelines", _build_list_response("A page of them.", _PIPELINE), 400, parameters=_PAGES)
+            "get": build_operation("getPipelines", ok_response("A page of them.", pipelines), 400, parameters=_PAGES)
         },
         "/pipelines/{name}": {
             "parameters": [name],
-            "get": operation("getPipeline", _build_ok_response("With its newest report.", _PIPELINE), 404),
-            "delete": operation("deletePipeline", {"204": response("Forgotten.")}, 404),
+            "get": build_operation("getPipeline", ok_response("With its newest report.", reference(_PIPELINE)), 404),
+            "delete": build_operation("deletePipeline", {"204": response("Forgotten.")}, 404),
         },
         "/pipelines/{name}/reports": {
             "parameters": [name],
-            "get": operation(
-                "getReports", _build_list_response("The newest first.", _KEPT), 400, 404, parameters=_PAGES
+            "get": build_operation(
+                "getReports", ok_response("The newest first.", reports), 400, 404, parameters=_PAGES
             ),
-            "post": operation("addReport", added, 400, requestBody=body),
+            "post": build_operation("addReport", added, 400, requestBody=body),
         },
         "/pipelines/{name}/reports/{number}": {
             "parameters": [name, {"name": "number", "in": "path", "required": True, "schema": _POSITIVE}],
-            "get": operation("getReport", _build_ok_response("One of them.", _KEPT), 404),
+            "get": build_operation("getReport", ok_response("One of them.", reference(_KEPT)), 404),
         },
     }
 
@@ -439,23 +427,7 @@ def pipeline_schemas() -> JSONObject:
     stored = {"number": _POSITIVE, "received": TEXT, "report": reference(_REPORT)}
     return {
         **{f"{_SCHEMA_PREFIX}{name}": schema for name, schema in parse_json(text.encode()).items()},
-        _KEPT: _complete(stored),
-        _FILED: _complete({"pipeline": TEXT, "number": _POSITIVE}),
-        _PIPELINE: _complete({"name": TEXT, "last": {"type": ["object", "null"]}}),
+        _KEPT: complete_object(stored),
+        _FILED: complete_object({"pipeline": TEXT, "number": _POSITIVE}),
+        _PIPELINE: complete_object({"name": TEXT, "last": {"type": ["object", "null"]}}),
     }
-
-
-def _build_operation(tag: str, id: str, responses: JSONObject, *failures: int, **more: object) -> JSONObject:
-    return {"operationId": id, "tags": [tag], **more, "responses": {**responses, **error_responses(*failures, 503)}}
-
-
-def _build_ok_response(text: str, schema: str) -> JSONObject:
-    return {"200": response(text, json=reference(schema))}
-
-
-def _build_list_response(text: str, schema: str) -> JSONObject:
-    return {"200": response(text, json={"type": "array", "items": reference(schema)})}
-
-
-def _complete(properties: JSONObject) -> JSONObject:
-    return {"type": "object", "properties": properties, "required": list(properties)}
