@@ -162,7 +162,6 @@ def is_secret_of(stored: StoredToken | None, secret: str) -> bool:
 
 
 def identity(stored: StoredToken) -> Identity:
-    """Return the identity of a token."""
     return Identity(
         subject=stored.subject,
         groups=frozenset(stored.groups),

@@ -35,7 +35,6 @@ class AccessAPI:
         self._control = kernel.control
 
     def routes(self) -> list[Route]:
-        """Return the routes of the API."""
         table: dict[str, dict[str, Handler]] = {
             PATH: {"GET": self._show, "PUT": self._replace},
             f"{PATH}/explain": {"GET": self._explain},

@@ -45,7 +45,6 @@ class PipelinesAPI:
         self._stored = stored
 
     def routes(self) -> list[Route]:
-        """Return the routes of the API."""
         table: dict[str, dict[str, Handler]] = {
             PATH: {"GET": self._list},
             f"{PATH}/{{name}}": {"GET": self._show, "DELETE": self._delete},

@@ -52,7 +52,6 @@ class SubscriptionsAPI:
         self._lookups = asyncio.Semaphore(_LOOKUPS)
 
     def routes(self) -> list[Route]:
-        """Return the routes of the API."""
         kernel, needs = self._kernel, Action.SUBSCRIBE
         many = PathEndpoint({"GET": self._list, "POST": self._create}, kernel, needs=needs, explain=_explain)
         single_handlers = {"GET": self._show, "PUT": self._replace, "DELETE": self._delete}

@@ -34,7 +34,6 @@ class TokensAPI:
         self._kernel = kernel
 
     def routes(self) -> list[Route]:
-        """Return the routes of the API."""
         many: dict[str, Handler] = {"GET": self._list, "POST": self._create}
         single: dict[str, Handler] = {"GET": self._show, "DELETE": self._revoke}
         return [

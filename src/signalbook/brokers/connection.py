@@ -148,7 +148,6 @@ class BrokerStream:
             self._stream = self._stream.start_tls(context, server_hostname=self.host)
 
     def close(self) -> None:
-        """Close the stream."""
         self._stream.close()
 
     @contextmanager

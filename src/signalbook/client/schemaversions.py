@@ -53,7 +53,6 @@ class SchemaVersion:
 
     @property
     def text(self) -> str:
-        """The text of the schema."""
         return str(self.body["schema"])
 
     @property

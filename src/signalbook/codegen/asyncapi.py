@@ -113,7 +113,6 @@ class _Document:
         }
 
     def made(self) -> JSONObject:
-        """The document."""
         channels = unique((str(index) for index in range(len(self._channels))), self._choose_channel_name)
         operations = dict(self._build_operations(list(channels.values())))
         return {

@@ -59,7 +59,6 @@ class OutputPlan:
 
 
 def manifest_name(target: str) -> str:
-    """The name of the manifest of a target."""
     return f".signalbook-{target}.json"
 
 

@@ -51,7 +51,6 @@ class TaggedEntity:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The tags of the entity."""
         return tuple(
             tag for option, _ in self.options for tokens in _find_tag_values(option) for tag in _join_strings(tokens)
         )

@@ -511,7 +511,6 @@ def list_headers(message: Message) -> Sequence[Header]:
 
 
 def encode_headers(headers: Iterable[Header]) -> tuple[tuple[str, bytes | None], ...]:
-    """Return headers as bytes."""
     return tuple((name, value.encode() if isinstance(value, str) else value) for name, value in headers)
 
 

@@ -53,7 +53,6 @@ class PayloadSpans:
 
     @classmethod
     def of_list(cls, values: Sequence[bytes]) -> PayloadSpans:
-        """Return the spans of a list of payloads."""
         ends = np.fromiter(map(len, values), np.int64, len(values))
         return cls(values, np.ones_like(ends), np.zeros_like(ends), ends)
 

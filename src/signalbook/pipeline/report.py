@@ -59,7 +59,6 @@ class CountedViolation:
     example: RejectedExample
 
     def to_json(self) -> JSONObject:
-        """Return the JSON of reports."""
         return asdict(self)
 
 

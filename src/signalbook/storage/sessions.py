@@ -78,7 +78,6 @@ class SessionWriter(SessionReader):
         self._writing = transaction
 
     def add(self, session: StoredSession) -> None:
-        """Add a session."""
         self._writing.run(
             self._sql.add,
             {

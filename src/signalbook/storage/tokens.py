@@ -78,7 +78,6 @@ class TokenWriter(TokenReader):
         self._writing = transaction
 
     def add(self, token: StoredToken) -> None:
-        """Add a token."""
         self._writing.pending.touched = True
         self._writing.run(
             self._sql.add,

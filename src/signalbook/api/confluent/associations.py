@@ -74,7 +74,6 @@ def check_references_allowed(view: View, subjects: Subjects, references: Iterabl
 
 
 def of_subject(view: View, request: ConfluentRequest) -> Response:
-    """Return the associations of a subject."""
     subject = subjects_of(view, request).parse(request.names[0], choose_context(request))
     return _list_page(view, request, stored(view, "subject", str(subject)))
 

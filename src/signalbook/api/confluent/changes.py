@@ -72,7 +72,6 @@ class SubjectWriter:
         self._record(Action.UPDATE, self._find_path(subject), "association set")
 
     def remove(self, association: Association) -> None:
-        """Remove an association."""
         self._stored.put_settings(ASSOCIATION, dict.fromkeys(association.scopes()))
         subject = self._subjects.parse(association.subject, DEFAULT_CONTEXT)
         self._record(Action.UPDATE, self._find_path(subject), "association removed")

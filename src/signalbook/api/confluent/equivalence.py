@@ -36,7 +36,6 @@ class SentSchema:
 
     @property
     def references(self) -> list[Reference]:
-        """The references of the schema."""
         return read_stored_references(self.attributes)
 
 

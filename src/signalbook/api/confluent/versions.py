@@ -39,7 +39,6 @@ class SchemaVersion:
 
     @property
     def type(self) -> str:
-        """The ``schemaType`` of the version."""
         return schema_type(self.attributes) or ""
 
     @property
@@ -49,7 +48,6 @@ class SchemaVersion:
 
     @property
     def text(self) -> str:
-        """The schema."""
         return render_text(self.document, self.format)
 
     @property

@@ -232,7 +232,6 @@ class Admission:
             self._audit.read(access.identity, self.origin(scope), scope["path"], status)
 
     def origin(self, scope: Scope) -> RequestOrigin:
-        """Return the origin of a request."""
         client = scope.get("client")
         peer = client[0] if client else ""
         forwarded = self._authenticator.find_forwarded_address(scope) if peer else ""

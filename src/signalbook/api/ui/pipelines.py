@@ -137,7 +137,6 @@ class PipelinePages:
         self._stored = stored
 
     def routes(self) -> list[Route]:
-        """Return the routes of the pages."""
         table = {f"{PATH}{PIPELINES}": self._list, f"{PATH}{PIPELINES}/{{name}}": self._show}
         return [
             Route(path, FormPage({"GET": handler}, self._kernel, self._pages, needs=Action.REPORT))

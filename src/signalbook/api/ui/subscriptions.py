@@ -77,7 +77,6 @@ class SubscriptionPages:
         self._replication = replication
 
     def routes(self) -> list[Route]:
-        """Return the routes of the page."""
         handlers = {"GET": self._list}
         endpoint = FormPage(handlers, self._kernel, self._pages, needs=Action.SUBSCRIBE)
         return [Route(f"{PATH}{SUBSCRIPTIONS}", endpoint)]

@@ -48,7 +48,6 @@ class _Document:
 
 
 def _generate_python(input: GeneratorInput) -> Generated:
-    """The package."""
     style = cast(Style, input.option("style", _STYLES))
     package = input.option("package") or "messages"
     if snake(package) != package:

@@ -65,7 +65,6 @@ class EmittedTypes:
     names: Mapping[str, str]
 
     def annotation(self, data_type: DataType, prefix: str = "") -> str:
-        """A type as an annotation."""
         return _write_annotation(data_type, {key: prefix + name for key, name in self.names.items()})
 
 

@@ -324,7 +324,6 @@ class PathWalk:
         return replace(test, relation="=", values=(default_id.lower(),))
 
     def make_node(self, level: int, hit: Hit, above: PathMember | None) -> EntityNode:
-        """Return the node of the entity ``hit`` at ``level``."""
         row = hit.row
         assert row is not None, "its rows are among those selected"
         match len(self._types) + level:

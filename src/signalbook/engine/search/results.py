@@ -356,7 +356,6 @@ _MAX_CONDITIONS: Final = 200
 
 
 def _make_facet_condition(name: str, values: Iterable[str]) -> Condition:
-    """Return the condition that the facet ``name`` has one of ``values``."""
     return Condition(tuple(Phrase((make_facet(_FACET_LETTERS[name], value),)) for value in values), ("facets",))
 
 

@@ -86,7 +86,6 @@ class JsonSchema(JsonValues):
 
     @cached_property
     def node(self) -> NormalForm:
-        """The schema in normal form."""
         return read(self.document, self.uri)
 
 

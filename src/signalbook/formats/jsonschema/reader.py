@@ -57,7 +57,6 @@ class Location:
 
     @property
     def uri(self) -> str:
-        """The URI of this location."""
         return make_uri(self.document, self.pointer)
 
 

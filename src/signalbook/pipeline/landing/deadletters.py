@@ -178,7 +178,6 @@ class DeadLetterRows:
     _dead_letters: list[DeadLetter] = field(default_factory=list)
 
     def add(self, dead_letter: DeadLetter) -> None:
-        """Add a dead letter."""
         self._dead_letters.append(dead_letter)
         self.bytes += max(len(dead_letter.original), LIGHTEST)
 

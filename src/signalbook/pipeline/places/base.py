@@ -42,7 +42,6 @@ class Output(ABC):
     sink: Any
 
     def __enter__(self) -> Self:
-        """Return the output."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:

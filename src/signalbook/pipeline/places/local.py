@@ -33,7 +33,6 @@ class LocalPlace(Place):
 
     @property
     def folder(self) -> Path | None:
-        """The path of the place."""
         return self.path
 
     @property

@@ -292,7 +292,6 @@ class _Source(brokers.BrokerDataSource):
         return _Batch(self.request, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return the reader of a stream."""
         return _Stream(self.request, schema)
 
 

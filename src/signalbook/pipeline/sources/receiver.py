@@ -256,7 +256,6 @@ class _ReceivedDataSource(brokers.BrokerDataSource):
         return "signalbook-received"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return the reader of a stream."""
         return _Stream(self.request, schema)
 
 

@@ -33,9 +33,7 @@ class Tables(Protocol):
         """Return the existing tables of the definition whose first table is ``table``, oldest first."""
         ...
 
-    def read_columns(self, table: TableName) -> pa.Schema:
-        """Return the columns of a table."""
-        ...
+    def read_columns(self, table: TableName) -> pa.Schema: ...
 
     def follow(self, table: TableName, columns: pa.Schema) -> None:
         """Check that ``table`` can accept files with ``columns``.

@@ -34,7 +34,6 @@ class TableColumn:
 
     @property
     def name(self) -> str:
-        """The name of the column."""
         return str(self.field.name)
 
     @property

@@ -77,7 +77,6 @@ class OpenSqlCatalog(SqlCatalog):
         return self._create_table_row(namespace, name, location)
 
     def open_row(self, row: TableRow) -> Table:
-        """Return the table of a row."""
         return super()._convert_orm_to_iceberg(row)
 
     def write_metadata(self, metadata: TableMetadata, io: FileIO, location: str) -> None:

@@ -217,7 +217,6 @@ def make_type_term(name: str) -> Term:
 
 
 def json_type(value: JSON) -> str:
-    """Return the JSON type of a value."""
     return _JSON_TYPES.get(type(value), "number")
 
 
