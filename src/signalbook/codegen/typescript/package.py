@@ -124,7 +124,7 @@ def _write_message(message: StandaloneMessage, names_by_document: Mapping[str, M
         if used:
             yield from _write_import(used, document)
         yield f"import {{ schema }} from {document};"
-    yield from _write_runtime_import()
+    yield 'import * as runtime from "../runtime.js";'
     yield ""
     yield "/** The payload. */"
     if message.type is None:
@@ -153,10 +153,6 @@ def _write_import(names: list[str], source: str) -> Lines:
     yield "import type {"
     yield from (f"  {name}," for name in names)
     yield f"}} from {source};"
-
-
-def _write_runtime_import() -> Lines:
-    yield 'import * as runtime from "../runtime.js";'
 
 
 def _write_build(message: StandaloneMessage, schema: str) -> Lines:

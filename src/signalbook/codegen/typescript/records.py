@@ -104,14 +104,7 @@ def _declare(head: str, data_type: DataType, names: Mapping[str, str]) -> Iterat
 
 def alias(name: str, data_type: DataType, names: Mapping[str, str]) -> Iterator[str]:
     """The lines of a type with a name."""
-    text = f"export type {name} = {written(data_type, names)};"
-    branches = list(_list_branches(data_type, names))
-    if len(text) <= WIDTH or len(branches) == 1:
-        yield text
-        return
-    yield f"export type {name} ="
-    yield from (f"  | {branch}" for branch in branches[:-1])
-    yield f"  | {branches[-1]};"
+    return _declare(f"export type {name} =", data_type, names)
 
 
 def written(data_type: DataType, names: Mapping[str, str]) -> str:
