@@ -15,7 +15,7 @@ from typing import Final
 
 from tests.brokers.certificates import Certificates
 
-from signalbook.demo.program import Ports, Program
+from signalbook.demo.program import NotStarted, Ports, Program
 
 __all__ = ["Broker", "Ports", "StartBroker", "with_and_without_tls"]
 
@@ -31,6 +31,11 @@ class Broker(Program):
     def open(self, among: range = _OWN) -> None:
         """Start it on ports of this process's own. Raises ``NotStarted``."""
         super().open(among)
+
+    def start(self) -> None:
+        """Start it again, where it was before. Raises ``NotStarted``."""
+        if not self._run():
+            raise NotStarted(f"{self.name} does not start again; the end of {self.log}:\n{self.said}")
 
     def kill(self) -> None:
         """Kill it as it is, with no time for anything, and wait until it is gone."""

@@ -30,16 +30,11 @@ _FETCH_SECONDS: Final = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookPayload:
-    """A real payload: the ``X-GitHub-Event`` name, its action ("" without one) and the JSON."""
+    """A real payload: the ``X-GitHub-Event`` name, the name of its schema among the published definitions, the JSON."""
 
     event: str
-    action: str
+    definition: str
     body: JSONObject
-
-    @property
-    def definition(self) -> str:
-        """Name of its schema among the published definitions."""
-        return f"{self.event}${self.action or 'event'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +84,10 @@ def _list_payloads(examples: list[JSONObject], schema: JSONObject) -> Iterator[W
     for entry in examples:
         for body in entry["examples"]:
             # Of some events the schema has one definition for all actions.
-            for action in (body.get("action", ""), ""):
-                payload = WebhookPayload(event=entry["name"], action=action, body=body)
-                if payload.definition in schema["definitions"]:
-                    yield payload
-                    break
+            names = (f"{entry['name']}${body.get('action')}", f"{entry['name']}$event")
+            definition = next((name for name in names if name in schema["definitions"]), None)
+            if definition is not None:
+                yield WebhookPayload(event=entry["name"], definition=definition, body=body)
 
 
 def webhook_definitions(webhooks: Webhooks) -> JSONObject:

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import Popen
@@ -150,8 +150,8 @@ class _Stage:
         self.console.rule("[bold]A definition changes while the stream runs", align="left")
         count = max(1, count // 10)
         newer, unknown = ((templates * count)[:count] for templates in parcels.later_templates().values())
-        early = self._send_early(newer, "schema_violation", f"{count:,} deliveries with a co2 that nobody declared")
-        early |= self._send_early(unknown, "no_match", f"{count:,} events of a type that is not defined")
+        early = self._send(newer, f"{count:,} deliveries with a co2 that nobody declared", "schema_violation")
+        early |= self._send(unknown, f"{count:,} events of a type that is not defined", "no_match")
         results.show_reasons(self.console, self.reasons)
         before = self.lake.read(*_CHANGED).column_names
         self._ask_too_much()
@@ -177,8 +177,11 @@ class _Stage:
             "place, once, by partition and offset"
         )
 
-    def _send(self, templates: Sequence[TrafficTemplate], description: str) -> list[Place]:
-        """Send events, wait until the stream has processed them, and return their places."""
+    def _send(self, templates: Sequence[TrafficTemplate], description: str, reason: str = "") -> dict[Place, str]:
+        """Send events, wait until the stream has processed them, and return the definition of each by its place.
+
+        ``reason`` is that of events whose definition is registered later: until then they must be dead letters.
+        """
         partitions = len(self.producer.partitions_for(_TOPIC))  # asked for, the topic is made
         with self.console.status(f"sending {description}"):
             # All are sent before the first is waited for, so that the producer makes batches of them.
@@ -190,7 +193,7 @@ class _Stage:
         records = [future.get() for future in futures]
         places = [(f"kafka:{_TOPIC}/{record.partition}", int(record.offset)) for record in records]
         for place, template in zip(places, templates, strict=True):
-            self.due[place] = template.reason or template.definition
+            self.due[place] = reason or template.reason or template.definition
         self.console.print(f"sent: {description}")
         deadline = time.monotonic() + _TIMEOUT_SECONDS
         with self.console.status("waiting for the stream"):
@@ -200,7 +203,7 @@ class _Stage:
                 if time.monotonic() > deadline:
                     raise DemoFailed(f"{len(self.due):,} events were sent, but only {self.read:,} read in time")
                 time.sleep(_POLL_SECONDS)
-        return places
+        return {place: template.definition for place, template in zip(places, templates, strict=True)}
 
     def _take(self, report: JSONObject) -> None:
         self.read += report["read"]
@@ -210,11 +213,6 @@ class _Stage:
             f"[dim]stream │ {report['batch']}, definitions {report['fingerprint'][:8]}:[/] {report['read']:,} read = "
             f"{report['landed']:,} landed + {report['dead_lettered']:,} dead letters"
         )
-
-    def _send_early(self, templates: Sequence[TrafficTemplate], reason: str, description: str) -> dict[Place, str]:
-        """Send events that run ahead of their definition, and return where they must be once it is known."""
-        places = self._send([replace(template, reason=reason) for template in templates], description)
-        return {place: template.definition for place, template in zip(places, templates, strict=True)}
 
     def _ask_too_much(self) -> None:
         """Show that a change is refused which earlier events do not meet: the schema's own rule is against it."""

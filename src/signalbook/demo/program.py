@@ -51,7 +51,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 @dataclass(slots=True)
 class Program:
-    """A server that can be stopped and started again; ``ports`` by what they are for.
+    """A server on ports of its own; ``ports`` by what they are for.
 
     ``ready`` is what it says in its log once it serves.
     """
@@ -88,11 +88,6 @@ class Program:
             if "in use" not in self._log():  # some say much more after that
                 break
         raise NotStarted(f"{self.name} does not start; the end of {self.log}:\n{self.said}")
-
-    def start(self) -> None:
-        """Start it again, where it was before. Raises ``NotStarted``."""
-        if not self._run():
-            raise NotStarted(f"{self.name} does not start again; the end of {self.log}:\n{self.said}")
 
     def stop(self) -> None:
         """Stop it, if it runs; what it stored stays."""

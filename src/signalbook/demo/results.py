@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import AlwaysTrue
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as Grid
 
 from signalbook.demo.traffic import Place, TrafficLedger
@@ -139,17 +140,9 @@ def show_rows(
     for path in columns:
         name, *members = path.split(".")
         column = pc.struct_field(data[name], members) if members else data[name]
-        grid.add_column(f"{path}\n[dim]{_describe_type(column.type)}[/]", overflow="ellipsis", no_wrap=True)
-        picked.append(column.to_pylist())
+        kind = str(column.type).partition("[")[0]
+        grid.add_column(f"{path}\n[dim]{kind}[/]", overflow="ellipsis", no_wrap=True, max_width=_MAX_CELL_CHARS)
+        picked.append(["" if value is None else str(value) for value in column.to_pylist()])
     for cells in zip(*picked, strict=True):
-        grid.add_row(*map(_format_cell, cells))
+        grid.add_row(*map(escape, cells))
     console.print(grid, soft_wrap=False)
-
-
-def _describe_type(type: pa.DataType) -> str:
-    return "list of " + str(type.value_type) if pa.types.is_list(type) else str(type).partition("[")[0]
-
-
-def _format_cell(value: object) -> str:
-    text = "" if value is None else str(value)
-    return text if len(text) <= _MAX_CELL_CHARS else text[: _MAX_CELL_CHARS - 1] + "…"

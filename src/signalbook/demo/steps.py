@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -120,62 +120,50 @@ def _load(console: Console, url: str, webhooks: github.Webhooks | None) -> None:
 def _list_streams(url: str, webhooks: github.Webhooks | None, count: int) -> Iterator[TrafficStream]:
     """Yield the streams to replay: ``count`` deliveries in all, and the registry's own events."""
     if webhooks is not None:
-        columns = ("issue.number", "issue.title", "repository.full_name", "sender.login")
-        plain = TrafficStream(
-            name="github-http",
-            title="GitHub webhook deliveries, as HTTP requests",
-            input_format="http-jsonl",
-            groups=(f"/messagegroups/{github.HTTP_GROUP}",),
-            plan=_plan(
-                github.sound_templates(webhooks, cloudevents=False),
-                github.faulty_templates(webhooks, cloudevents=False),
-                round(count * 0.4),
-            ),
-            table_format="parquet",
-            shown=(github.HTTP_GROUP, "issues.opened"),
-            columns=columns,
-        )
-        yield plain
-        yield replace(
-            plain,
-            name="github-cloudevents",
-            title="The same deliveries as CloudEvents over HTTP",
-            groups=(f"/messagegroups/{github.CLOUDEVENTS_GROUP}",),
-            plan=_plan(
-                github.sound_templates(webhooks, cloudevents=True),
-                github.faulty_templates(webhooks, cloudevents=True),
-                round(count * 0.2),
-            ),
-            shown=(github.CLOUDEVENTS_GROUP, "com.github.issues.opened"),
-            columns=("ce_source", *columns[1:]),
-        )
+        yield _build_github_stream(webhooks, round(count * 0.4), cloudevents=False)
+        yield _build_github_stream(webhooks, round(count * 0.2), cloudevents=True)
+        count = round(count * 0.4)
     yield TrafficStream(
         name="parcels",
         title="A parcel carrier's CloudEvents: JSON, Avro, Protobuf",
         input_format="cloudevents-jsonl",
         groups=(parcels.PARCELS, parcels.FLEET),
-        plan=_plan(
-            parcels.sound_templates(),
-            parcels.faulty_templates(),
-            count if webhooks is None else round(count * 0.4),
-        ),
+        plan=_plan(parcels.sound_templates(), parcels.faulty_templates(), count),
         table_format="iceberg",
         shown=("example.parcels", "example.parcels.delivered"),
         columns=("ce_source", "parcel", "to", "at.latitude", "at.longitude"),
     )
-    own = f"/messagegroups/{events.GROUP}"
+    own, feed = f"/messagegroups/{events.GROUP}", _read_feed(url)
     yield TrafficStream(
         name="registry",
         title="The registry's own change events",
         input_format="cloudevents-jsonl",
         groups=(own,),
-        plan=[
-            TrafficTemplate(line=dump_json(event), definition=f"{own}/messages/{event['type']}")
-            for event in _read_feed(url)
-        ],
+        plan=[TrafficTemplate(line=dump_json(event), definition=f"{own}/messages/{event['type']}") for event in feed],
         table_format="iceberg",
         shown=(events.GROUP, "io.xregistry.registry.updated"),
         columns=("ce_time", "ce_subject", "changed"),
+    )
+
+
+def _build_github_stream(webhooks: github.Webhooks, count: int, *, cloudevents: bool) -> TrafficStream:
+    sound = github.sound_templates(webhooks, cloudevents=cloudevents)
+    faulty = github.faulty_templates(webhooks, cloudevents=cloudevents)
+    if cloudevents:
+        name, title = "github-cloudevents", "The same deliveries as CloudEvents over HTTP"
+        group, message, first_column = github.CLOUDEVENTS_GROUP, "com.github.issues.opened", "ce_source"
+    else:
+        name, title = "github-http", "GitHub webhook deliveries, as HTTP requests"
+        group, message, first_column = github.HTTP_GROUP, "issues.opened", "issue.number"
+    return TrafficStream(
+        name=name,
+        title=title,
+        input_format="http-jsonl",
+        groups=(f"/messagegroups/{group}",),
+        plan=_plan(sound, faulty, count),
+        table_format="parquet",
+        shown=(group, message),
+        columns=(first_column, "issue.title", "repository.full_name", "sender.login"),
     )
 
 
