@@ -35,7 +35,7 @@ def light(sqlite_store: Callable[[], Store], serve: Serve) -> Api:
 @pytest.mark.parametrize(
     ("kind", "text", "message"),
     [
-        ("AVRO", "{" * LARGE, "nested deeper"),
+        ("AVRO", "{" * LARGE, "more than 1000000 values"),
         ("AVRO", '{"type": "array", "items": ' * MANY + '"int"' + "}" * MANY, "nested deeper"),
         ("JSON", '{"items": ' * MANY + "{}" + "}" * MANY, "nested deeper"),
         ("PROTOBUF", "{" * LARGE, "more than 1048576 bytes"),

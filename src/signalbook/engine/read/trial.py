@@ -130,7 +130,6 @@ class _Trial:
         self._content = extract_text(candidate.content, self._format)
         self._requested_rule = candidate.compatibility
         owner = row if target.kind is Kind.RESOURCE else view.reader.get(target.resource)
-        self._owner = owner
         default = "" if owner is None else str(owner.defaultversionid or "")
         self._version = target if target.kind is Kind.VERSION else target / "versions" / default
         self._rule = str(owner.attributes.get("compatibility") or "") if owner is not None else ""
