@@ -15,7 +15,7 @@ from signalbook.errors import SignalbookError
 from signalbook.formats.base import format_pointer
 from signalbook.storage.reports import ReportingPipeline, ReportReader, StoredReport
 from signalbook.storage.store import Store, WriteTransaction
-from signalbook.values import JSON, Finding, JSONObject, now, parse_timestamp
+from signalbook.values import JSON, Finding, JSONObject, can_parse_timestamp, now
 
 LONGEST: Final = 512
 MOST_MESSAGES: Final = 20_000
@@ -254,13 +254,5 @@ def _check_times(report: BatchReport) -> Iterator[Finding]:
     parts += [(format_pointer(("by_message", xid)), counts) for xid, counts in report.by_message.items()]
     stated += [(f"{place}/{name}", getattr(part, name)) for place, part in parts for name in _TIME_FIELDS]
     for path, text in stated:
-        if text and not _is_time(text):
+        if text and not can_parse_timestamp(text):
             yield Finding(path=path, rule="timestamp", message=f"{text!r} is no RFC3339 timestamp")
-
-
-def _is_time(text: str) -> bool:
-    try:
-        parse_timestamp(text)
-    except ValueError:
-        return False
-    return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 _CHARACTERS: Final = (
     r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]*+(?:%[0-9A-Fa-f]{2}[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]*+)*+"
@@ -57,6 +57,14 @@ def _drop_dots(path: str) -> str:
         elif segment not in (".", ".."):
             segments.append(segment)
     return "/".join([*segments, ""] if path.endswith(("/.", "/..")) else segments)
+
+
+def join_uris(base: str, reference: str) -> str:
+    """Return ``reference`` resolved against ``base``, or ``reference`` itself if one of them is malformed."""
+    try:
+        return urljoin(base, reference)
+    except ValueError:  # a malformed IPv6 address
+        return reference
 
 
 def is_address(text: str) -> bool:

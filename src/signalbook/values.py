@@ -268,6 +268,22 @@ def parse_timestamp(text: str) -> datetime:
         raise ValueError(f"{text!r} lies outside the years 1 to 9999") from None
 
 
+def format_scalar(value: JSON) -> str:
+    """Return a scalar as text: a string as it is, other values as in JSON."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def can_parse_timestamp(text: str) -> bool:
+    """Return True if ``parse_timestamp`` accepts ``text``."""
+    try:
+        parse_timestamp(text)
+    except ValueError:
+        return False
+    return True
+
+
 def format_timestamp(stamp: datetime) -> str:
     """Format a time as an RFC3339 timestamp in UTC with ``Z``, with a fraction only if it is not zero.
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from signalbook.access.base import Identity
 from signalbook.errors import SignalbookError
-from signalbook.values import JSON, Finding, JSONObject, parse_timestamp
+from signalbook.values import JSON, Finding, JSONObject, can_parse_timestamp
 
 HTTP: Final = "HTTP"
 
@@ -152,15 +152,7 @@ def _check_members(document: JSONObject, type: CredentialType) -> Iterator[Findi
             yield _make_finding(f"/{name}", "required", "it is required")
 
 
-def _is_timestamp(text: str) -> bool:
-    try:
-        parse_timestamp(text)
-    except ValueError:
-        return False
-    return True
-
-
-_CHECKS: Final[dict[str, Callable[[Any], bool]]] = {"accesstokenexpiresutc": _is_timestamp}
+_CHECKS: Final[dict[str, Callable[[Any], bool]]] = {"accesstokenexpiresutc": can_parse_timestamp}
 
 
 def _make_finding(path: str, rule: str, message: str) -> Finding:

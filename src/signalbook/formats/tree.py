@@ -107,6 +107,14 @@ def list_constraints(schema: dict[str, JSON], names: Iterable[str]) -> tuple[tup
     return tuple((name, format_text(schema[name])) for name in names if name in schema)
 
 
+def list_json_constraints(schema: dict[str, JSON], names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Return the keywords in ``names``, an enum, and the ban on other members, for schemas written in JSON."""
+    limits = list_constraints(schema, names)
+    if isinstance(schema.get("enum"), list):
+        limits = (("one of", ", ".join(format_text(value) for value in take_first(schema["enum"]))), *limits)
+    return (*limits, ("no other members", "true")) if schema.get("additionalProperties") is False else limits
+
+
 def take_first(values: Any) -> tuple[Any, ...]:
     """Return the first ``_MOST_VALUES`` of ``values``; empty if ``values`` is not a list."""
     return tuple(values[:_MOST_VALUES]) if isinstance(values, list) else ()

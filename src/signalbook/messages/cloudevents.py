@@ -14,7 +14,7 @@ from signalbook.errors import SignalbookError
 from signalbook.formats.base import shorten
 from signalbook.messages.message import Reason
 from signalbook.uris import is_uri, is_uri_reference
-from signalbook.values import JSON, Finding, dump_json, parse_timestamp
+from signalbook.values import JSON, Finding, can_parse_timestamp, dump_json, format_scalar
 
 _TIMESTAMP: Final = re.compile(
     r"(?!0000)\d{4}-(?:0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt](?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)"
@@ -33,15 +33,7 @@ def is_timestamp(text: str) -> bool:
         return False
     # Every month has the days up to the 28th, and with years within these bounds no zone leads outside Python's range
     # of years. Only other timestamps have to be parsed.
-    return (match[1] < "29" and "0002" < text[:4] < "9998") or _is_date(text)
-
-
-def _is_date(text: str) -> bool:
-    try:
-        parse_timestamp(text)
-    except ValueError:
-        return False
-    return True
+    return (match[1] < "29" and "0002" < text[:4] < "9998") or can_parse_timestamp(text)
 
 
 # Canonical strings, or the native types that JSON and AMQP have.
@@ -196,9 +188,7 @@ _VALUE_RULES: Final[dict[str, Callable[[str, str], str] | None]] = {
 
 def format_attribute(value: Attribute) -> str:
     """Return the canonical string of an attribute (CloudEvents "Type System")."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
+    return format_scalar(value)
 
 
 class EventError(SignalbookError):

@@ -23,10 +23,9 @@ from signalbook.model.types import (
     ReferenceFault,
     describe,
     find_scalar_check,
-    format_scalar,
     parse_target,
 )
-from signalbook.values import JSON, JSONObject
+from signalbook.values import JSON, JSONObject, format_scalar
 from signalbook.work import spend
 
 _WORK: Final = 20

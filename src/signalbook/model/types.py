@@ -158,13 +158,6 @@ def describe(value: JSON) -> str:
     return "null" if value is None else "an array" if isinstance(value, list) else "an object"
 
 
-def format_scalar(value: JSON) -> str:
-    """Return a scalar as text: a string as it is, other values as in JSON."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
 class ReferenceFault(ValueError):
     """An error for a value that is not an xid or names an unknown type (core R33).
 

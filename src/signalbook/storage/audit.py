@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, delete, desc, literal_column, or_, select
 
 from signalbook.storage.dialect import Dialect
 from signalbook.storage.schema import AUDIT, dump_text, instant, load_json, microseconds
-from signalbook.storage.transaction import SqlTransaction, SqlWriting
+from signalbook.storage.transaction import SqlReader, SqlWriting
 from signalbook.values import JSONObject
 
 _LAST_NUMBER: Final = 2**63 - 1
@@ -91,12 +91,8 @@ class AuditStatements:
         self.prune = dialect.text(delete(AUDIT).where(c.number.in_(oldest)))
 
 
-class AuditReader:
+class AuditReader(SqlReader[AuditStatements]):
     """Reads the audit log: who did what, and which requests were refused. It is not part of the registry."""
-
-    def __init__(self, transaction: SqlTransaction, sql: AuditStatements) -> None:
-        self._transaction = transaction
-        self._sql = sql
 
     def entries(self, query: AuditQuery, limit: int) -> list[AuditEntry]:
         """Return up to ``limit`` entries that match ``query``, the newest first."""

@@ -26,7 +26,7 @@ from signalbook.storage.schema import (
     load_json,
     microseconds,
 )
-from signalbook.storage.transaction import SqlTransaction, SqlWriting
+from signalbook.storage.transaction import SqlReader, SqlWriting
 from signalbook.values import JSONObject
 
 MOST: Final = 2**31 - 1
@@ -122,12 +122,8 @@ class ConfluentStatements:
         self.drop_setting = dialect.text(delete(SUBJECT_SETTINGS).where(*named))
 
 
-class ConfluentReader:
+class ConfluentReader(SqlReader[ConfluentStatements]):
     """Reads the numbers of contents, soft-deleted Versions, and settings of subjects."""
-
-    def __init__(self, transaction: SqlTransaction, sql: ConfluentStatements) -> None:
-        self._transaction = transaction
-        self._sql = sql
 
     def ids(self, group: str, contents: Collection[str]) -> dict[str, int]:
         """Return the number of each of ``contents`` in a Group; the lowest if there are several. Contents without a

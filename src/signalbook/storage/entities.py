@@ -44,7 +44,7 @@ from signalbook.storage.schema import (
     load,
     position,
 )
-from signalbook.storage.transaction import SqlTransaction
+from signalbook.storage.transaction import SqlReader
 from signalbook.xid import Xid
 
 _E: Final = ENTITIES.c
@@ -258,12 +258,8 @@ def _compare_behind(*, skip: int) -> ColumnElement[bool]:
     return tuple_(*_ORDER[skip:]) > tuple_(*(bindparam(name) for name in _BEHIND[skip:]))
 
 
-class EntityReader:
+class EntityReader(SqlReader[EntityStatements]):
     """An implementation of ``base.Reader`` in one open transaction."""
-
-    def __init__(self, transaction: SqlTransaction, sql: EntityStatements) -> None:
-        self._transaction = transaction
-        self._sql = sql
 
     def _query(self, sql: str, parameters: Mapping[str, Any]) -> list[Any]:
         """Return all records of a query on the stored entities."""

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, func, literal_column, s
 
 from signalbook.storage.dialect import Dialect
 from signalbook.storage.schema import COUNTERS, OUTBOX, dump_text, instant, load_json, microseconds
-from signalbook.storage.transaction import SqlTransaction, SqlWriting
+from signalbook.storage.transaction import SqlReader, SqlWriting
 from signalbook.values import JSONObject
 
 _PRUNED: Final = "forgotten"
@@ -50,12 +50,8 @@ class OutboxStatements:
         self.put_counter = dialect.upsert(COUNTERS, "name")
 
 
-class OutboxReader:
+class OutboxReader(SqlReader[OutboxStatements]):
     """Reads committed changes in commit order, for the change feed and for deliveries."""
-
-    def __init__(self, transaction: SqlTransaction, sql: OutboxStatements) -> None:
-        self._transaction = transaction
-        self._sql = sql
 
     def records(self, after: int = 0, limit: int = 1000) -> list[Record]:
         """Return up to ``limit`` committed changes after the position ``after``."""

@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, delete, desc, func, select, update
 
 from signalbook.storage.dialect import Dialect
 from signalbook.storage.schema import PIPELINES, REPORTS, dump_text, instant, load_json, microseconds
-from signalbook.storage.transaction import SqlTransaction
+from signalbook.storage.transaction import SqlReader
 from signalbook.values import JSON
 
 _LAST_NUMBER: Final = 2**63 - 1
@@ -70,12 +70,8 @@ class ReportStatements:
         self.prune = dialect.text(delete(REPORTS).where(own, r.number <= bindparam("upto")))
 
 
-class ReportReader:
+class ReportReader(SqlReader[ReportStatements]):
     """Reads reports of pipelines. They are not part of the registry."""
-
-    def __init__(self, transaction: SqlTransaction, sql: ReportStatements) -> None:
-        self._transaction = transaction
-        self._sql = sql
 
     def pipeline(self, name: str) -> ReportingPipeline | None:
         """Return the pipeline ``name``, or None if it has never reported."""

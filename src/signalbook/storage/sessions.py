@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, delete, select
 
 from signalbook.storage.dialect import Dialect
 from signalbook.storage.schema import SESSIONS, dump_text, instant, load_json, microseconds
-from signalbook.storage.transaction import SqlTransaction, SqlWriting
+from signalbook.storage.transaction import SqlReader, SqlWriting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +48,8 @@ class SessionStatements:
         self.remove_expired = dialect.text(delete(SESSIONS).where(s.expires <= bindparam("now")))
 
 
-class SessionReader:
+class SessionReader(SqlReader[SessionStatements]):
     """Reads sessions. They are not part of the registry."""
-
-    def __init__(self, transaction: SqlTransaction, sql: SessionStatements) -> None:
-        self._transaction = transaction
-        self._sql = sql
 
     def get(self, id: str) -> StoredSession | None:
         """Return a session, expired or not, or None."""

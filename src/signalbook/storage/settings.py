@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, delete, literal_column, select
 
 from signalbook.storage.dialect import Dialect
 from signalbook.storage.schema import CONFIG, KEY_VALUES, dump_text, load_json
-from signalbook.storage.transaction import SqlTransaction, SqlWriting
+from signalbook.storage.transaction import SqlReader, SqlWriting
 from signalbook.values import JSON
 
 
@@ -30,12 +30,8 @@ class SettingsStatements:
         self.drop = dialect.text(delete(KEY_VALUES).where(k.name == bindparam("name")))
 
 
-class SettingsReader:
+class SettingsReader(SqlReader[SettingsStatements]):
     """Reads operator settings: configuration documents, and a key-value store that clients cannot see."""
-
-    def __init__(self, transaction: SqlTransaction, sql: SettingsStatements) -> None:
-        self._transaction = transaction
-        self._sql = sql
 
     def config(self, name: str) -> JSON | None:
         """Return the configuration document ``name`` (``capabilities``, ``modelsource``), or None if it is not set."""

@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, delete, func, select
 
 from signalbook.storage.dialect import Dialect
 from signalbook.storage.schema import CONSENTS, COUNTERS, DELIVERIES, SUBSCRIPTIONS, dump_text, load_json
-from signalbook.storage.transaction import SqlTransaction
+from signalbook.storage.transaction import SqlReader
 from signalbook.values import JSON, JSONObject
 
 _JSON: Final = ("types", "filters", "config", "protocolsettings", "credential", "owner")
@@ -112,12 +112,8 @@ class SubscriptionStatements:
         self.put_counter = dialect.upsert(COUNTERS, "name")
 
 
-class SubscriptionReader:
+class SubscriptionReader(SqlReader[SubscriptionStatements]):
     """Reads subscriptions, their deliveries, and the consent of web hooks. They are not part of the registry."""
-
-    def __init__(self, transaction: SqlTransaction, sql: SubscriptionStatements) -> None:
-        self._transaction = transaction
-        self._sql = sql
 
     def revision(self) -> int:
         """Return the number from ``put_totals``, which changes when a subscription is created, changed or deleted."""

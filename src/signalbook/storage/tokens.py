@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, delete, func, select, update
 
 from signalbook.storage.dialect import Dialect
 from signalbook.storage.schema import TOKENS, dump_text, instant, load_json, microseconds
-from signalbook.storage.transaction import SqlTransaction, SqlWriting
+from signalbook.storage.transaction import SqlReader, SqlWriting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +47,8 @@ class TokenStatements:
         self.put_used = dialect.text(update(TOKENS).where(named).values(used=bindparam("time")))
 
 
-class TokenReader:
+class TokenReader(SqlReader[TokenStatements]):
     """Reads API tokens. They are not part of the registry."""
-
-    def __init__(self, transaction: SqlTransaction, sql: TokenStatements) -> None:
-        self._transaction = transaction
-        self._sql = sql
 
     def get(self, id: str) -> StoredToken | None:
         """Return the token ``id``, or None."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from signalbook.storage.base import Row, StorageBusy, StorageError, StorageFull, StorageUnavailable
 from signalbook.storage.dialect import Dialect, DriverConnection, Parameters
@@ -161,6 +161,17 @@ class Pending:
         self.named |= part.named
         self.suspects |= part.suspects
         self.touched |= part.touched
+
+
+Statements = TypeVar("Statements")
+
+
+class SqlReader(Generic[Statements]):
+    """Reads a part of the database in a transaction, with the statements ``sql``."""
+
+    def __init__(self, transaction: SqlTransaction, sql: Statements) -> None:
+        self._transaction = transaction
+        self._sql = sql
 
 
 class SqlWriting(SqlTransaction):

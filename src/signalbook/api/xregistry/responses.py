@@ -20,7 +20,7 @@ from signalbook.engine.read.view import DocumentView, View, ViewOptions
 from signalbook.engine.write.apply import WriteResult
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, ResourceType
-from signalbook.values import JSON, JSONObject
+from signalbook.values import JSON, JSONObject, format_scalar
 from signalbook.xid import Kind, Xid
 
 _JSON: Final[tuple[Header, ...]] = (("Content-Type", JSON_TYPE),)
@@ -205,17 +205,11 @@ def write_headers(attributes: JSONObject, type: ResourceType) -> Iterator[tuple[
         if name in never:
             continue
         if not isinstance(value, (dict, list)):
-            yield f"xRegistry-{name}", encode(_format_header(value))
+            yield f"xRegistry-{name}", encode(format_scalar(value))
         elif isinstance(value, dict) and _is_map(name, type.attributes):
-            yield from ((f"xRegistry-{name}.{key}", encode(_format_header(item))) for key, item in value.items())
+            yield from ((f"xRegistry-{name}.{key}", encode(format_scalar(item))) for key, item in value.items())
 
 
 def _is_map(name: str, attributes: AttributeSet) -> bool:
     attribute = attributes.get(name)
     return attribute is not None and attribute.type == "map" and attribute.item is not None and attribute.item.scalar
-
-
-def _format_header(value: JSON) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)

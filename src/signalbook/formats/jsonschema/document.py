@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, reduce
 from typing import Any, Final
-from urllib.parse import quote, unquote, urldefrag, urljoin
+from urllib.parse import quote, unquote, urldefrag
 
 import jsonschema_rs
 import msgspec
@@ -32,19 +32,13 @@ from signalbook.formats.jsonschema.dialects import (
     find_meta_validator,
 )
 from signalbook.largejson import parse_untrusted_json
+from signalbook.uris import join_uris
 from signalbook.values import JSON, Finding, JSONError, canonical_json, digest, step_into
 
 
 def resolve_uri(base: str, reference: str) -> str:
     """Return the URI of the document that ``reference`` points into, resolved against ``base``, without a fragment."""
-    return base if reference.startswith("#") or not reference else urldefrag(_join_uris(base, reference)).url
-
-
-def _join_uris(base: str, reference: str) -> str:
-    try:
-        return urljoin(base, reference)
-    except ValueError:  # a malformed IPv6 address
-        return reference
+    return base if reference.startswith("#") or not reference else urldefrag(join_uris(base, reference)).url
 
 
 def find_fragment(reference: str) -> str:
@@ -434,7 +428,7 @@ def list_identities(document: bytes) -> tuple[str, ...]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()
     identifier = stated.id or stated.old_id
-    uri = urldefrag(_join_uris(BASE, identifier)).url if isinstance(identifier, str) else BASE
+    uri = urldefrag(join_uris(BASE, identifier)).url if isinstance(identifier, str) else BASE
     return () if uri == BASE else (make_public_uri(uri),)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from signalbook.formats.jsonschema.document import JsonSchemaDocument, find_fragment, lookup, resolve_uri
-from signalbook.formats.tree import Kind, Room, SchemaNode, format_text, list_constraints, take_first
+from signalbook.formats.tree import Kind, Room, SchemaNode, format_text, list_json_constraints, take_first
 from signalbook.values import JSON, JSONObject
 
 _BOUNDS: Final = (
@@ -62,7 +62,7 @@ class _Tree:
             required=required,
             nullable="null" in kinds and kind != "null",
             description=format_text(merged.get("description") or merged.get("title") or ""),
-            constraints=_list_constraints(merged),
+            constraints=list_json_constraints(merged, _BOUNDS),
             values=_list_values(merged),
             members=members,
             cut=cut,
@@ -176,13 +176,6 @@ def _list_items(schema: JSONObject) -> list[JSON]:
     if isinstance(several, list):
         return several
     return [items] if isinstance(items, (dict, bool)) else []
-
-
-def _list_constraints(schema: JSONObject) -> tuple[tuple[str, str], ...]:
-    limits = list_constraints(schema, _BOUNDS)
-    if isinstance(schema.get("enum"), list):
-        limits = (("one of", ", ".join(format_text(value) for value in take_first(schema["enum"]))), *limits)
-    return (*limits, ("no other members", "true")) if schema.get("additionalProperties") is False else limits
 
 
 def _list_values(schema: Mapping[str, JSON]) -> tuple[JSON, ...]:

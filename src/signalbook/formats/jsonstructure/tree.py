@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from signalbook.formats.jsonstructure.types import Structure, list_required, resolve_type
-from signalbook.formats.tree import Kind, Room, SchemaNode, format_text, list_constraints, take_first
+from signalbook.formats.tree import Kind, Room, SchemaNode, format_text, list_json_constraints, take_first
 from signalbook.values import JSON, JSONObject
 
 _INTEGERS: Final = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "integer")
@@ -83,7 +83,7 @@ class _Tree:
             required=required,
             nullable=nullable,
             description=format_text(stated.get("description") or schema.get("description") or ""),
-            constraints=_list_constraints(schema),
+            constraints=list_json_constraints(schema, _BOUNDS),
             values=_list_values(schema, str(kind)),
             members=members,
             cut=cut or len(members) < len(parts),
@@ -106,13 +106,6 @@ class _Tree:
                 choices = schema.get("choices")
                 return [(part, name, False) for name, part in choices.items()] if isinstance(choices, dict) else []
         return []
-
-
-def _list_constraints(schema: JSONObject) -> tuple[tuple[str, str], ...]:
-    limits = list_constraints(schema, _BOUNDS)
-    if isinstance(schema.get("enum"), list):
-        limits = (("one of", ", ".join(format_text(value) for value in take_first(schema["enum"]))), *limits)
-    return (*limits, ("no other members", "true")) if schema.get("additionalProperties") is False else limits
 
 
 def _list_values(schema: JSONObject, kind: str) -> tuple[JSON, ...]:

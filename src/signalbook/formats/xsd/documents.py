@@ -9,7 +9,6 @@ from functools import lru_cache
 from io import BytesIO
 from itertools import islice
 from typing import Any, Final
-from urllib.parse import urljoin
 from xml.etree.ElementTree import Element
 
 from elementpath import ElementPathError
@@ -30,6 +29,7 @@ from signalbook.formats.base import (
 from signalbook.formats.xsd import limits, paths
 from signalbook.formats.xsd.limits import XS, weigh
 from signalbook.formats.xsd.patterns import LinearPatterns
+from signalbook.uris import join_uris
 from signalbook.values import Finding
 
 MAX_BYTES: Final = 1024 * 1024
@@ -119,7 +119,7 @@ def list_references(root: Element, place: str = MAIN) -> Iterator[DocumentRefere
         location = part.get("schemaLocation", "").strip()
         if location or namespace:
             yield DocumentReference(
-                location=_join_urls(place, location) if location else namespace, optional=not location
+                location=join_uris(place, location) if location else namespace, optional=not location
             )
 
 
@@ -290,13 +290,6 @@ def _build_url(place: str) -> str:
         return normalize_url(place)
     except ValueError:
         return place
-
-
-def _join_urls(place: str, location: str) -> str:
-    try:
-        return urljoin(place, location)
-    except ValueError:
-        return location
 
 
 def _list_findings(schema: Any, sources: Sources) -> list[Finding]:
