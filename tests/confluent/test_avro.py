@@ -45,7 +45,12 @@ class Made:
 
     def _primitive(self) -> dict[str, Any]:
         kind = self._random.choice(PRIMITIVES)
-        more = ({}, {"name": "x"}, {"logicalType": "none", "precision": 4}, {"size": 4, "note": "ü"})
+        more: tuple[dict[str, Any], ...] = (
+            {},
+            {"name": "x"},
+            {"logicalType": "none", "precision": 4},
+            {"size": 4, "note": "ü"},
+        )
         return self._any_order({"type": kind, **self._random.choice(more)})
 
     def _named_before(self, space: str) -> str:
