@@ -38,7 +38,7 @@ def messages(document: JSONObject) -> dict[str, JSONObject]:
 def schemas(document: JSONObject) -> dict[str, SchemaDocument]:
     documents: dict[str, SchemaDocument] = {}
     for xid, resource in members(document, "schemagroups", "schemas"):
-        for name, version in resource.get("versions", {}).items():
+        for name, version in (resource.get("versions") or {"1": resource}).items():
             text = version.get("schema")
             content = text.encode() if isinstance(text, str) else dump_json(text)
             stated = version.get("format") or resource.get("format") or ""

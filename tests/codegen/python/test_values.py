@@ -1,4 +1,4 @@
-"""Random definitions: what is built, bound, matched, validated and parsed is the value that was given."""
+"""What is built, bound, matched, validated and parsed is the value that was given: random and all types."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.codegen.packages import generated, imported
@@ -19,7 +21,8 @@ from signalbook.codegen.runtime import to_data
 from signalbook.messages import bind
 
 Case = tuple[Any, st.SearchStrategy[Any]]
-STYLES = st.sampled_from(["dataclass", "msgspec", "pydantic"])
+STYLE_NAMES = ["dataclass", "msgspec", "pydantic"]
+STYLES = st.sampled_from(STYLE_NAMES)
 # Keywords, names of types, what is no identifier, and such as differ in what identifiers cannot show.
 NAMES = st.sampled_from(
     ["a", "class", "None", "str", "list", "int", "model_x", "copy", "json", "self", "A", "a-b", "a.b", "a_b", "_a",
@@ -160,127 +163,83 @@ def test_avro(cases: list[Case], style: str, data: st.DataObject) -> None:
             check(module, data.draw(values), "KAFKA")
 
 
-STRUCTURE_NAMES = st.sampled_from(["a", "class", "None", "str", "copy", "_x", "A", "payload", "extra_members"])
-STRUCTURE_LEAVES: list[Case] = [
-    ({"type": "string"}, TEXT),
-    ({"type": "int32"}, st.integers(-(2**31), 2**31 - 1)),
-    ({"type": "int64"}, st.integers(-(2**60), 2**60).map(str)),
-    ({"type": "double"}, st.floats(allow_nan=False, allow_infinity=False) | st.integers(-5, 5)),
-    ({"type": "boolean"}, st.booleans()),
-    ({"type": "decimal", "precision": 6, "scale": 2}, st.integers(-999, 999).map(lambda each: f"{each}.25")),
-    ({"type": "date"}, st.dates().map(str)),
-    ({"type": "string", "enum": ["x", "y z"]}, st.sampled_from(["x", "y z"])),
-    ({"type": ["string", "null"]}, st.none() | TEXT),
-    ({"type": "any"}, st.none() | st.booleans() | TEXT),
-]
-
-
-@st.composite
-def structure_types(draw: st.DrawFn, depth: int) -> Case:
-    kind = draw(st.sampled_from(["leaf", "object", "array", "map", "tuple", "choice"])) if depth else "leaf"
-    if kind == "leaf":
-        return draw(st.sampled_from(STRUCTURE_LEAVES))
-    if kind == "object":
-        return draw(structure_objects(depth))
-    if kind in ("array", "map"):
-        schema, values = draw(structure_types(depth - 1))
-        many = st.lists(values, max_size=2) if kind == "array" else st.dictionaries(STRUCTURE_NAMES, values, max_size=2)
-        return {"type": kind, "items" if kind == "array" else "values": schema}, many
-    names = draw(st.lists(STRUCTURE_NAMES, unique=True, min_size=1, max_size=3))
-    members = {name: draw(structure_types(depth - 1)) for name in names}
-    schemas = {name: member_values for name, (member_values, _) in members.items()}
-    if kind == "tuple":
-        items = st.tuples(*(member_values for _, member_values in members.values())).map(list)
-        return {"type": "tuple", "name": "T", "properties": schemas, "tuple": names}, items
-    choice = st.one_of(*(st.fixed_dictionaries({name: values}) for name, (_, values) in members.items()))
-    return {"type": "choice", "name": "C", "choices": schemas}, choice
-
-
-@st.composite
-def structure_objects(draw: st.DrawFn, depth: int) -> Case:
-    names = draw(st.lists(STRUCTURE_NAMES, unique=True, min_size=1, max_size=4))
-    members = {name: draw(structure_types(depth - 1)) for name in names}
-    required_names = [name for name in names if draw(st.booleans())]
-    schema: dict[str, Any] = {
-        "type": "object", "name": "O", "properties": {name: part for name, (part, _) in members.items()},
-        "additionalProperties": False,
-    }  # fmt: skip
-    return schema | ({"required": required_names} if required_names else {}), st.fixed_dictionaries(
-        {name: values for name, (_, values) in members.items() if name in required_names},
-        optional={name: values for name, (_, values) in members.items() if name not in required_names},
-    )
-
-
-@settings(max_examples=4)
-@given(st.lists(structure_objects(2), min_size=6, max_size=6), STYLES, st.data())
-def test_json_structure(cases: list[Case], style: str, data: st.DataObject) -> None:
-    head = {"$schema": "https://json-structure.org/meta/core/v0/#", "$id": "https://x.example/o"}
-    documents = [(head | schema, values) for schema, values in cases]
-    with built(documents, "JsonStructure/draft-04", style=style) as built_cases:
-        for module, values in built_cases:
-            check(module, data.draw(values), "HTTP")
-
-
-XSD_LEAVES: list[Case] = [
-    ("xs:string", TEXT.map(lambda each: "".join(c for c in each if c.isprintable()))),
-    ("xs:int", st.integers(-(2**31), 2**31 - 1)),
-    ("xs:boolean", st.booleans()),
-    ("xs:double", st.floats(allow_nan=False, allow_infinity=False)),
-    ("xs:base64Binary", st.binary(max_size=4)),
-    ("xs:date", st.dates().map(str)),
-    ("Money", st.integers(-999, 999).map(lambda each: Decimal(each) / 100)),
-    ("Size", st.sampled_from(["small", "very large"])),
-    ("Few", st.sampled_from([1, 2])),
-    ("Words", st.lists(st.sampled_from(["a", "b"]), max_size=3)),
-]
-XSD_TYPES = """
+# Every kind of type, alone and within others, with names that Python or the generated code has a use for.
+STRUCTURE: dict[str, Any] = yaml.safe_load("""
+$schema: "https://json-structure.org/meta/core/v0/#"
+$id: https://x.example/o
+name: O
+type: object
+required: [a, class]
+additionalProperties: false
+properties:
+  a: {type: string}
+  class: {type: int32}
+  None: {type: int64}
+  str: {type: double}
+  copy: {type: boolean}
+  _x: {type: decimal, precision: 6, scale: 2}
+  A: {type: date}
+  payload: {type: string, enum: [x, y z]}
+  extra_members: {type: [string, "null"]}
+  any: {type: any}
+  list: {type: array, items: {type: array, items: {type: int32}}}
+  map: {type: map, values: {type: object, name: In, properties: {class: {type: date}}, required: [class]}}
+  tuple:
+    {type: tuple, name: T, properties: {a: {type: int8}, None: {type: array, items: {type: string}}}, tuple: [None, a]}
+  choice:
+    type: choice
+    name: C
+    choices:
+      a: {type: string}
+      class: {type: map, values: {type: double}}
+      str: {type: object, name: Str, properties: {_x: {type: string}, A: {type: int64}}}
+""")
+STRUCTURE_VALUES: list[Any] = [
+    {"a": "", "class": -(2**31)},
+    {"a": "é", "class": 1, "None": "1152921504606846976", "str": -5, "copy": False, "_x": "-9.25", "A": "2026-01-02",
+     "payload": "y z", "extra_members": None, "any": True, "list": [[1], []], "map": {"a": {"class": "1970-01-01"}},
+     "tuple": [["x"], 7], "choice": {"a": "x"}},
+    {"a": "x", "class": 2, "str": 0.5, "extra_members": "x", "any": None, "list": [], "map": {}, "tuple": [[], -1],
+     "choice": {"class": {"_x": 1.5, "None": 0}}},
+    {"a": "x", "class": 3, "any": "text", "payload": "x", "choice": {"str": {"_x": "", "A": "-1"}}},
+]  # fmt: skip
+XSD = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">
 <xs:simpleType name="Money"><xs:restriction base="xs:decimal"><xs:totalDigits value="9"/>
   <xs:fractionDigits value="2"/></xs:restriction></xs:simpleType>
 <xs:simpleType name="Size"><xs:restriction base="xs:string"><xs:enumeration value="small"/>
   <xs:enumeration value="very large"/></xs:restriction></xs:simpleType>
 <xs:simpleType name="Few"><xs:restriction base="xs:int"><xs:enumeration value="1"/><xs:enumeration value="2"/>
   </xs:restriction></xs:simpleType>
-<xs:simpleType name="Words"><xs:list itemType="xs:NMTOKEN"/></xs:simpleType>"""
+<xs:simpleType name="Words"><xs:list itemType="xs:NMTOKEN"/></xs:simpleType>
+<xs:complexType name="Item"><xs:simpleContent><xs:extension base="Money"><xs:attribute name="class" type="xs:int"/>
+  </xs:extension></xs:simpleContent></xs:complexType>
+<xs:element name="order"><xs:complexType><xs:sequence>
+  <xs:element name="a" type="xs:string"/><xs:element name="class" type="xs:int"/>
+  <xs:element name="None" type="xs:boolean" minOccurs="0"/><xs:element name="str" type="xs:double" minOccurs="0"/>
+  <xs:element name="copy" type="xs:base64Binary" minOccurs="0"/><xs:element name="day" type="xs:date" minOccurs="0"/>
+  <xs:element name="size" type="Size" minOccurs="0"/><xs:element name="few" type="Few" minOccurs="0" maxOccurs="9"/>
+  <xs:element name="words" type="Words" minOccurs="0"/><xs:element name="item" type="Item" minOccurs="0" maxOccurs="9"/>
+  <xs:element name="in" minOccurs="0" maxOccurs="9"><xs:complexType><xs:sequence>
+    <xs:element name="class" type="Item" minOccurs="0"/></xs:sequence>
+    <xs:attribute name="a-b" type="xs:string" use="required"/></xs:complexType></xs:element>
+</xs:sequence><xs:attribute name="a-b" type="xs:string" use="required"/></xs:complexType></xs:element></xs:schema>"""
+NO_LISTS: dict[str, Any] = {"few": [], "item": [], "in": []}
+XSD_VALUES: list[Any] = [
+    {"@a-b": "x", "a": "", "class": -(2**31), **NO_LISTS},
+    {"@a-b": "y", "a": "é <&>", "class": 1, "None": True, "str": -0.5, "copy": b"\xff\x00", "day": "2026-01-02",
+     "size": "very large", "few": [1, 2], "words": ["a", "b"], "item": [{"$": Decimal("9.99"), "@class": 7}],
+     "in": [{"@a-b": "x"}, {"@a-b": "y", "class": {"$": Decimal("-0.01")}}]},
+    {"@a-b": "x", "a": "x", "class": 2, "None": False, "size": "small", "words": [], **NO_LISTS},
+]  # fmt: skip
 
 
-ROOT = 2
-
-
-@st.composite
-def xsd_elements(draw: st.DrawFn, name: str, depth: int, occurs: str = "") -> Case:
-    """An element with attributes and children, or a value, and what it is decoded to."""
-    # A root that is one value is that value, and as text or bytes would be the document itself to ``build``.
-    if not depth or (depth < ROOT and draw(st.booleans())):
-        kind, values = draw(st.sampled_from(XSD_LEAVES))
-        if draw(st.booleans()):
-            return f'<xs:element name="{name}" type="{kind}"{occurs}/>', values
-        extended = f'<xs:extension base="{kind}"><xs:attribute name="class" type="xs:int"/></xs:extension>'
-        body = f"<xs:complexType><xs:simpleContent>{extended}</xs:simpleContent></xs:complexType>"
-        simple = st.fixed_dictionaries({"$": values}, optional={"@class": st.integers(0, 9)})
-        return f'<xs:element name="{name}"{occurs}>{body}</xs:element>', simple
-    children: list[str] = []
-    required: dict[str, Any] = {}
-    optional: dict[str, Any] = {}
-    for child in draw(st.lists(st.sampled_from(["a", "class", "None", "item"]), unique=True, min_size=1)):
-        bounds = draw(st.sampled_from(["", ' minOccurs="0"', ' minOccurs="0" maxOccurs="9"']))
-        text, values = draw(xsd_elements(child, depth - 1, bounds))
-        children.append(text)
-        if "max" in bounds:
-            required[child] = st.lists(values, max_size=2)
-        else:
-            (optional if bounds else required)[child] = values
-    attribute = '<xs:attribute name="a-b" type="xs:string" use="required"/>'
-    body = f"<xs:complexType><xs:sequence>{''.join(children)}</xs:sequence>{attribute}</xs:complexType>"
-    complex_values = st.fixed_dictionaries({**required, "@a-b": st.sampled_from(["x", "y"])}, optional=optional)
-    return f'<xs:element name="{name}"{occurs}>{body}</xs:element>', complex_values
-
-
-@settings(max_examples=4)
-@given(st.lists(xsd_elements("order", ROOT), min_size=6, max_size=6), STYLES, st.data())
-def test_xml(cases: list[Case], style: str, data: st.DataObject) -> None:
-    around = '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">{}{}</xs:schema>'
-    with built(
-        [(around.format(XSD_TYPES, text), case_values) for text, case_values in cases], "XSD/1.1", style=style
-    ) as built_cases:
-        for module, values in built_cases:
-            check(module, data.draw(values), "HTTP")
+@pytest.mark.parametrize("style", STYLE_NAMES)
+@pytest.mark.parametrize(
+    ("format", "document", "values"),
+    [("JsonStructure/draft-04", STRUCTURE, STRUCTURE_VALUES), ("XSD/1.1", XSD, XSD_VALUES)],
+    ids=["JSON Structure", "XSD"],
+)
+def test_all_types_of_a_format(format: str, document: Any, values: list[Any], style: str) -> None:
+    with built([(document, st.nothing())], format, style=style) as ((module, _),):
+        for value in values:
+            check(module, value, "HTTP")

@@ -112,16 +112,8 @@ def test_separate_schema_file_keeps_its_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "target",
     [
-        *(
-            "../secret.yaml#/m",
-            "%2e%2e/secret.yaml#/m",
-            "link.yaml#/m",
-            "gone.yaml#/m",
-            ".",
-            "a\0b",
-            f"{'a' * 300}.yaml",
-        ),
-        *("/etc/passwd", "file:///etc/passwd", "//x.example/m.yaml", "http://["),
+        *("../secret.yaml#/m", "%2e%2e/secret.yaml#/m", "link.yaml#/m", "gone.yaml#/m", ".", "a\0b"),
+        *("a" * 300 + ".yaml", "/etc/passwd", "file:///etc/passwd", "//x.example/m.yaml", "http://["),
     ],
 )
 def test_references_outside_the_folder_are_omitted(tmp_path: Path, target: str) -> None:

@@ -249,7 +249,7 @@ def judge(dice: Random, tally: Tally) -> None:
     second = maker.changed(first) if dice.random() < 0.8 else maker.type()
     writer, reader = settled(first), settled(second)
     try:
-        found_differences = list_differences(reader, writer)
+        differences = list_differences(reader, writer)
     except SchemaError:
         tally.counts["no schema"] += 1
         return
@@ -272,7 +272,7 @@ def judge(dice: Random, tally: Tally) -> None:
                 return True
         return False
 
-    tally.add(pair, found_differences, rejections() if not found_differences else [None], describes)
+    tally.add(pair, differences, rejections() if not differences else [None], describes)
 
 
 MISREAD = {"logical_type_changed", "decimal_changed"}

@@ -6,6 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from signalbook.formats import PayloadError, Schema
+
 NAMES = st.sampled_from(["a", "b", "c", "class", "_x", "x-y", "", "é", "field_2"])
 TEXTS = st.one_of(st.sampled_from(["a", "b", "ab", "", "1", "12", "a-1", "é", "😀", "a\n", "٣"]), st.text(max_size=3))
 WHOLE = st.one_of(st.integers(-3, 12), st.sampled_from([2**31, 2**53, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**70]))
@@ -171,3 +173,11 @@ ODD: list[tuple[bytes, bool]] = [
     (b"", False),
     (b'{"n": 1, "surplus": ' + b"[" * 100_000, False),
 ]
+
+
+def is_accepted(schema: Schema, payload: bytes) -> bool:
+    try:
+        schema.decode(payload)
+    except PayloadError:
+        return False
+    return True

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.formats.jsonschema.cases import is_accepted
 
-from signalbook.formats.base import PayloadError
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.jsonschema import FORMAT
 from signalbook.messages import Accepted, Contract, Message, Policy, SchemaDocument
@@ -38,14 +38,6 @@ def remotes() -> dict[str, bytes]:
         uri: json.dumps(document).encode()
         for uri, document in json.loads((SUITE / "remotes.json").read_bytes()).items()
     }
-
-
-def is_accepted(schema: Any, payload: bytes) -> bool:
-    try:
-        schema.decode(payload)
-    except PayloadError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize(("draft", "name"), FILES)

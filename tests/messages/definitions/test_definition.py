@@ -24,12 +24,8 @@ def test_attributes(name: str, entry: dict[str, Any], type: str, required: bool)
     """F-30, F-31"""
     metadata = {"specversion": {}, name: entry}
     (attribute,) = declare_attributes({"envelope": "CloudEvents/1.0", "envelopemetadata": metadata})
-    assert (attribute.name, attribute.path, attribute.type, attribute.required) == (
-        name,
-        f"envelopemetadata.{name}",
-        type,
-        required,
-    )
+    assert (attribute.name, attribute.path) == (name, f"envelopemetadata.{name}")
+    assert (attribute.type, attribute.required) == (type, required)
 
 
 def test_definition_without_an_envelope_has_no_attributes() -> None:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import json_trees
+from tests.messages.eventformats.test_binary import ATTRIBUTES
 
 from signalbook.messages.cloudevents import JSON_FORMAT, CloudEvent
 from signalbook.messages.eventformats import JSON_EVENTS, EventError, find_format
@@ -94,11 +95,6 @@ def test_invalid_batch_is_rejected(body: bytes) -> None:
         JSON_EVENTS.split(body)
 
 
-ATTRIBUTES = st.dictionaries(
-    st.from_regex("x[a-z0-9]{1,8}", fullmatch=True),
-    st.one_of(st.text("abcé 1", max_size=5), st.booleans(), st.integers(-(2**31), 2**31 - 1)),
-    max_size=3,
-)
 VALUE_TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = json_trees(st.none() | st.booleans() | st.integers(-(2**53), 2**53) | VALUE_TEXTS, st.text("ab"))
 

@@ -19,11 +19,11 @@ from tests.messages.test_webhooks import load as load_webhooks
 
 from signalbook.documents import read_source
 from signalbook.formats import Anything, ListOf, MapOf, Scalar, Schema, Shape, Struct
-from signalbook.messages import Accepted, CompiledDefinition, Contract, Message, SchemaDocument
+from signalbook.messages import Accepted, CompiledDefinition, Contract, Message
 from signalbook.messages.cloudevents import format_attribute
 from signalbook.messages.producing.building import Outbound, OutboundError, build, required_inputs
 from signalbook.messages.producing.sending import bind, validate_outbound
-from signalbook.values import JSON, JSONObject, dump_json
+from signalbook.values import JSON, JSONObject
 
 ROOT: Final = Path(__file__).parents[3]
 _SCALARS: Final[Mapping[str, Any]] = {
@@ -114,30 +114,12 @@ def test_every_sample_definition(sample_file: Callable[[str], Path], name: str) 
 )
 def test_every_definition_of_the_catalogues(path: str) -> None:
     """The catalogues are those of the repository (K-55)."""
-    document: JSONObject = read_source(ROOT / path).document
-    kinds = ("messagegroups", "endpoints")
-    groups = {f"/{kind}/{g}": group for kind in kinds for g, group in document.get(kind, {}).items()}
-    raw = {
-        f"{g}/messages/{m}": message for g, group in groups.items() for m, message in group.get("messages", {}).items()
-    }
-    compiled = Contract.compile(raw, schemas_of(document).get)
+    compiled = contract(read_source(ROOT / path).document)
     assert compiled.definitions
     assert compiled.verify() == {}
     for definition in compiled.definitions.values():
         schema = definition.schema_use.schema
         travels(compiled, definition, {"a": 1} if schema is None else sample(schema))
-
-
-def schemas_of(document: JSONObject) -> dict[str, SchemaDocument]:
-    documents = {}
-    for g, group in document.get("schemagroups", {}).items():
-        for s, resource in group.get("schemas", {}).items():
-            for name, version in (resource.get("versions") or {"1": resource}).items():
-                text, stated = version.get("schema"), version.get("format") or resource.get("format")
-                content = text.encode() if isinstance(text, str) else dump_json(text)
-                xid = f"/schemagroups/{g}/schemas/{s}"
-                documents[xid] = SchemaDocument(content=content, format=stated, xid=f"{xid}/versions/{name}")
-    return documents
 
 
 def test_real_payloads_of_many_definitions(webhooks: Path) -> None:
