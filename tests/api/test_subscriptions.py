@@ -267,6 +267,7 @@ def test_every_fault_is_reported(client: Client) -> None:
         ({"protocol": 1}, "/protocol"),
         ({"sink": ""}, "/sink"),
         ({"sink": "https://10.0.0.8/"}, "/sink"),
+        ({"sink": "https://localhost/"}, "/sink"),
         ({"sinkcredential": {"credentialtype": "PLAIN", "identifier": "me"}}, "/sinkcredential/secret"),
         ({"sinkcredential": {"credentialtype": "ACCESSTOKEN"}}, "/sinkcredential/accesstoken"),
         ({"sinkcredential": "secret"}, "/sinkcredential"),
