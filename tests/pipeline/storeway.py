@@ -10,7 +10,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle
 from typing import Final
 
-_PASSED_ON: Final = ("content-length", "content-type", "content-range", "etag", "last-modified", "x-amz-version-id")
+_PASSED_ON: Final = (
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "content-type",
+    "etag",
+    "last-modified",
+    "x-amz-version-id",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
 """Batches in a store: each row lands once, whatever becomes of requests, and wherever the driver is killed."""
 
-import os
 import pickle
+import re
 import secrets
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -166,23 +166,27 @@ work(lake)
 
 
 class Killing:
-    """Kills a process with its ``at``-th request, before or after the server has it."""
+    """Kills with the ``at``-th request that matches the pattern, before or after the server has it."""
 
-    def __init__(self, process: int, at: int, *, after: bool) -> None:
-        self.done = False
-        self._process = process
+    def __init__(self, kill: Callable[[], object], at: int, *, after: bool, pattern: str = "") -> None:
+        self.done = threading.Event()
+        self._kill = kill
         self._left = at
         self._after = after
+        self._pattern = re.compile(pattern, re.DOTALL)
+        self._turn = threading.Lock()
 
     def __call__(self, request: Asked, deliver: Deliver) -> Answer | None:
         """Return the response to a request."""
-        self._left -= 1
-        if self._left != 0:
-            return deliver()
-        if self._after:
-            deliver()
-        os.kill(self._process, signal.SIGKILL)
-        self.done = True
+        with self._turn:
+            body = request.body.decode("latin-1") if request.method == "POST" else ""
+            self._left -= self._pattern.search(f"{request.method} {request.path} {body}") is not None
+            if self._left or self.done.is_set():
+                return deliver()
+            if self._after:
+                deliver()
+            self.done.set()  # who waits for that may see it before all of the processes are gone
+            self._kill()
         return None
 
 
@@ -193,14 +197,14 @@ def kill_at(way: StoreWay, at: int, *, after: bool, program: str, arguments: Seq
         assert process.stdout is not None
         assert process.stdin is not None
         assert process.stdout.readline() == b"begins\n"
-        way.fate = killing = Killing(process.pid, at, after=after)
+        way.fate = killing = Killing(process.kill, at, after=after)
         process.stdin.write(b"\n")
         process.stdin.close()
         written = [*process.stdout]
         process.wait()
     way.fate = storeway.delivered
-    assert killing.done or process.returncode == 0
-    return killing.done, written
+    assert killing.done.is_set() or process.returncode == 0
+    return killing.done.is_set(), written
 
 
 @pytest.mark.merge

@@ -2,12 +2,10 @@
 
 import json
 import shutil
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.brokers.servers import ACCOUNT_KEY, AZURITE, PASSWORD
 from tests.pipeline.commands.following import follow
-from tests.pipeline.commands.killing import killed_at
 from tests.pipeline.commands.test_replay import relax
 from tests.pipeline.commands.test_stream import Topic, producer, topic  # noqa: F401 - fixtures
-from tests.pipeline.conftest import CONNECTORS
-from tests.pipeline.lake import Lake
 from tests.pipeline.s3 import SERVERS, place
 from tests.pipeline.sources.test_protobuf import delimited
 
@@ -34,9 +29,7 @@ from signalbook.pipeline import (
     Job,
     PipelineError,
     Place,
-    Progress,
     ReplayJob,
-    StreamJob,
     backfill,
     backtest,
     compact,
@@ -46,12 +39,10 @@ from signalbook.pipeline import (
     replay,
     run,
     status,
-    stream,
     views,
 )
-from signalbook.pipeline.journal import Journal, TableFormat
+from signalbook.pipeline.journal import TableFormat
 from signalbook.pipeline.sources import base
-from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
 from signalbook.values import JSONObject
 
 pytestmark = [pytest.mark.usefixtures("spark_session"), pytest.mark.merge]
@@ -254,58 +245,6 @@ def test_a_stream(
     assert [report.tally.read for report in follow(job)] == [10]
     table = read(spark_session, job.place, ACCEPTED)
     assert (table.count(), table.select("ce_id").distinct().count()) == (27, 27)
-    assert [state.tally.read for state in status(job.place).streams] == [30]
-
-
-STAGES = [("processing", 0), ("prepared", 0), ("committing", 0), ("committing", 1), ("committed", 2)]
-# Where one of two tables has its rows, and all that this machine knew of the stream is lost with the driver.
-FAST = ("s3proxy", "parquet", "committing", 1, True)
-WHERE = [("s3proxy", "parquet"), ("s3proxy", "iceberg"), ("s3mock", "delta")]
-
-
-def followed(job: Job, show: Callable[[Progress], None]) -> None:
-    """Run the stream that is killed."""
-    stream(StreamJob(job=job, once=True), threading.Event(), show=show)
-
-
-@pytest.mark.parametrize(
-    ("server", "table_format", "stage", "progress_done", "lost"),
-    [
-        pytest.param(*case, marks=[] if case == FAST else pytest.mark.soak)
-        for number, (where, at) in enumerate(product(WHERE, STAGES))
-        for case in [(*where, *at, number % 2 == 1)]
-    ],
-)
-def test_killed_stream_lands_every_message_once(
-    server: str,
-    table_format: TableFormat,
-    stage: str,
-    progress_done: int,
-    lost: bool,
-    topic: Topic,  # noqa: F811
-    definitions: Path,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Every message is in one place, once, whatever remains of the stream's checkpoint."""
-    monkeypatch.setenv("SIGNALBOOK_STATE", str(tmp_path / "state"))
-    root = place(server, tmp_path, request)
-    job = job_for(root, definitions, table_format, input_format="kafka", master="local[1]", jars=(CONNECTORS,))
-    job = replace(job, inputs=(topic.url,))
-    topic.send(20)
-    killed_at(stage, progress_done, followed, job, forked=False)
-    assert len(Journal.open_existing(job.place).list_unfinished()) == (stage in ("prepared", "committing"))
-    if lost:
-        shutil.rmtree(tmp_path / "state")
-    topic.send(10)
-    read_then = [report.tally.read for report in follow(job)]
-    assert read_then in ([[20, 10], [30]] if stage == "processing" else [[10]])
-    lake = Lake(tmp_path, table_format, stored=job.place)
-    landed = [row["ce_id"] for row in lake.rows(TableName("parcels", "parcel.accepted"))]
-    assert sorted(landed) == sorted(f"e-{n}" for n in range(30) if n % 10 != 9)
-    assert len(lake.rows(DEAD_LETTERS)) == 3
-    lake.check_whole()
     assert [state.tally.read for state in status(job.place).streams] == [30]
 
 

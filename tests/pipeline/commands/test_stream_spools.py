@@ -8,11 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,7 +26,8 @@ from tests.pipeline.commands.test_stream_amqp import Queue
 from tests.pipeline.commands.test_stream_mqtt import PATIENT, Topic
 from tests.pipeline.lake import Lake
 from tests.pipeline.s3 import place, storage_of
-from tests.pipeline.storeway import Answer, Asked, Deliver, StoreWay, in_turn, now_and_then, store_way
+from tests.pipeline.storeway import StoreWay, in_turn, now_and_then, store_way
+from tests.pipeline.test_commit_stores import Killing
 
 from signalbook.pipeline import Job, PipelineError, Place, place_of
 from signalbook.pipeline.journal import Journal
@@ -153,31 +154,6 @@ stream(StreamJob(job=pickle.load(sys.stdin.buffer), interval=0, most=7), threadi
 """
 
 
-class KillingDriver:
-    """Kills a driver with all its processes with the ``at``-th request that is so, before or after the store has it."""
-
-    def __init__(self, driver: int, request: str, at: int, *, after: bool) -> None:
-        self.done = threading.Event()
-        self._driver = driver
-        self._wanted = re.compile(request, re.DOTALL)
-        self._left = at
-        self._after = after
-        self._turn = threading.Lock()
-
-    def __call__(self, request_: Asked, deliver: Deliver) -> Answer | None:
-        """Return the response to a request."""
-        with self._turn:
-            body = request_.body.decode("latin-1") if request_.method == "POST" else ""
-            self._left -= self._wanted.search(f"{request_.method} {request_.path} {body}") is not None
-            if self._left or self.done.is_set():
-                return deliver()
-            if self._after:
-                deliver()
-            self.done.set()  # who waits for the driver's end may see that before all of its processes are gone
-            kill(self._driver)
-        return None
-
-
 def kill(session: int) -> None:
     """Kill all processes of a session, which contains Spark's workers."""
     while pids := [int(path.name) for path in Path("/proc").iterdir() if _is_of(path, session)]:
@@ -224,7 +200,7 @@ def test_stream_continues_after_its_driver_is_killed(
     with subprocess.Popen(command, stdin=subprocess.PIPE, cwd=ROOT, start_new_session=True) as driver:
         assert driver.stdin is not None
         try:
-            way.fate = killing = KillingDriver(driver.pid, request_, at, after=after)
+            way.fate = killing = Killing(partial(kill, driver.pid), at, after=after, pattern=request_)
             driver.stdin.write(pickle.dumps(disturbed))
             driver.stdin.close()
             deadline = time.monotonic() + 300

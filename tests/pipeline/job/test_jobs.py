@@ -152,9 +152,8 @@ def test_flags_override_the_job_file(tmp_path: Path) -> None:
 )
 def test_invalid_job_file_is_reported(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "job.toml").write_text(text)
-    with pytest.raises(SignalbookError) as caught:
+    with pytest.raises(SignalbookError, match=re.escape(words)):
         job_options(tmp_path / "job.toml", {}).streaming(once=False)
-    assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -349,17 +349,6 @@ def test_secrets_are_not_shown() -> None:
     assert nested.mask("wrong has wrong-4711") == "*** has ***"
 
 
-def test_threads_share_a_client(stored: Place) -> None:
-    (stored / "f").write(b"x")
-    contents: list[bytes] = []
-    threads = [threading.Thread(target=lambda: contents.append((stored / "f").read())) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert contents == [b"x"] * 4
-
-
 # One thread stops where obstore's classes are made and what these call is not, and goes on when another has ended.
 _IMPORTS = """
 import importlib.util, pickle, sys, threading

@@ -82,16 +82,6 @@ def test_a_required_column_of_someone_else(lake: Lake) -> None:
         lake.put([ROW], COLUMNS)
 
 
-def test_another_program_may_land_too(lake: Lake) -> None:
-    """A snapshot between the decision and the commit is no trouble."""
-    batch = lake.prepared([{"a": 2, "b": "y"}], COLUMNS)
-    theirs = table(lake)
-    copied = shutil.copy(str(lake.files()[0]), lake.output / "copy.parquet")
-    theirs.add_files([str(copied)])
-    lake.commit(batch)
-    assert [row["a"] for row in lake.rows()] == [1, 1, 2]
-
-
 def expire(lake: Lake) -> None:
     """Leave a table its last snapshot alone, one of someone else."""
     copied = shutil.copy(str(lake.files()[0]), lake.output / "copy.parquet")

@@ -3,7 +3,6 @@
 import pyarrow as pa
 import pytest
 
-from signalbook.pipeline.table_names import quote_name
 from signalbook.pipeline.tables.evolution import select_readable
 from signalbook.pipeline.tables.landed_tables import (
     JSON_TIMES,
@@ -72,7 +71,3 @@ def test_times_of_day_are_left_out() -> None:
 def test_columns_are_found_in_any_case_of_letters() -> None:
     there, requested = pa.schema([("Total", INT)]), pa.schema([("total", INT), ("more", TEXT)])
     assert build_selection(there, requested) == ["`Total`", "CAST(NULL AS STRING)"]
-
-
-def test_a_name_with_quotes() -> None:
-    assert quote_name("a`b") == "`a``b`"

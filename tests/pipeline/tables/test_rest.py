@@ -1,24 +1,14 @@
 """Iceberg tables in a real REST catalog: what is committed once, whatever becomes of requests, answers and catalog."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from tests.brokers.program import Broker
 from tests.pipeline.lake import ORDER, Lake, rest_choice
-from tests.pipeline.tables.passage import (
-    Answer,
-    Deliver,
-    Fate,
-    Passage,
-    lost,
-    never_came,
-    passage,
-    sent_twice,
-    timed_out,
-)
+from tests.pipeline.storeway import Answer, Asked, Deliver, Fate, delivered, lost, never_came, store_way, twice
 
 from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
@@ -29,11 +19,31 @@ INT = pa.int32()
 COLUMNS = {"a": INT}
 
 
+@dataclass(slots=True)
+class Passage:
+    """A way to the catalog. It applies fates to the next commits of tables, and delivers all other requests."""
+
+    url: str
+    fates: list[Fate] = field(default_factory=list)
+
+    def __call__(self, request: Asked, deliver: Deliver) -> Answer | None:
+        commits = request.method == "POST" and "/tables/" in request.path
+        return (self.fates.pop(0) if commits and self.fates else delivered)(request, deliver)
+
+
+def timed_out(_: Asked, deliver: Deliver) -> Answer:
+    """The table is committed, and what stands before the catalog says that it does not know."""
+    deliver()
+    body = b'{"error": {"message": "slow", "type": "GatewayTimeout", "code": 504}}'
+    return Answer(504, (("content-type", "application/json"), ("content-length", str(len(body)))), body)
+
+
 @pytest.fixture
 def way(request: pytest.FixtureRequest) -> Iterator[Passage]:
     """A way to the catalog."""
-    with passage(rest_choice(request).properties["uri"]) as opened:
-        yield opened
+    with store_way(int(rest_choice(request).properties["uri"].rpartition(":")[2])) as opened:
+        opened.fate = passage = Passage(url=f"http://127.0.0.1:{opened.own}")
+        yield passage
 
 
 @pytest.fixture
@@ -76,7 +86,7 @@ LOST: list[tuple[list[Fate], list[Make]]] = [
     ([lost], [created, appended, widened, replaced]),
     ([timed_out], [created, appended]),
     ([never_came], [created, replaced]),
-    ([sent_twice], [appended, replaced]),
+    ([twice], [appended, replaced]),
     ([never_came, lost], [created, widened]),
 ]
 
@@ -110,11 +120,10 @@ def test_lost_response_is_resolved_from_the_table(way: Passage, lake: Lake, make
 def test_a_catalog_that_is_killed_while_a_table_is_committed(
     way: Passage, lake: Lake, own_catalog: Broker, make: Make, is_created: bool
 ) -> None:
-    def killed(deliver: Deliver) -> Answer | None:
+    def killed(_: Asked, deliver: Deliver) -> None:
         if is_created:
             deliver()
         own_catalog.kill()
-        raise ConnectionError
 
     batch = make(lake)
     way.fates = [killed]
@@ -131,11 +140,11 @@ def test_a_request_that_comes_when_its_sender_is_dead(way: Passage, lake: Lake, 
     """The next run has looked at the table before, and has not found the commit."""
     delayed: list[Deliver] = []
 
-    def hold(deliver: Deliver) -> None:
+    def hold(_: Asked, deliver: Deliver) -> None:
         delayed.append(deliver)
 
-    def overtaken(deliver: Deliver) -> Answer:
-        assert delayed[0]()[0] == 200
+    def overtaken(_: Asked, deliver: Deliver) -> Answer:
+        assert delayed[0]().status == 200
         return deliver()
 
     batch = make(lake)
@@ -151,7 +160,7 @@ def test_a_request_that_comes_when_its_sender_is_dead(way: Passage, lake: Lake, 
 def test_concurrently_dropped_table_is_created_again(way: Passage, lake: Lake, make: Make) -> None:
     """The table is created again; a compaction or replay of the old one is discarded."""
 
-    def dropped(deliver: Deliver) -> Answer:
+    def dropped(_: Asked, deliver: Deliver) -> Answer:
         there = IcebergTables(lake.output)
         there.catalog.drop_table(there.build_identifier(ORDER))
         there.catalog.close()

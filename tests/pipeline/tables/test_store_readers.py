@@ -14,11 +14,10 @@ import pytest
 from deltalake import DeltaTable
 from pyarrow.fs import S3FileSystem
 from pyiceberg.table import StaticTable
-from pyspark.sql import SparkSession
 from tests.pipeline.local import run
 from tests.pipeline.s3 import place, s3_properties
 
-from signalbook.pipeline import Job, Place, read
+from signalbook.pipeline import Job, Place
 from signalbook.pipeline.journal import TableFormat
 from signalbook.pipeline.table_names import DEAD_LETTERS, TableName, find_table_folder
 from signalbook.pipeline.tables.delta import build_delta_options
@@ -83,20 +82,6 @@ def payload(number: int) -> dict[str, Any]:
         "stops": ["a", f"b{number}"],
         "at": at,
     } | more
-
-
-@pytest.mark.parametrize("table_format", FORMATS)
-def test_spark_sql(lakes: dict[TableFormat, Place], table_format: TableFormat, spark_session: SparkSession) -> None:
-    """The test uses the frame of ``pipeline.read``; Spark's own readers, which need jars, are tested by ``make
-    hadoop``.
-    """
-    for name in XIDS.values():
-        frame = read(spark_session, lakes[table_format], f"/messagegroups/parcels/messages/{name}")
-        frame.createOrReplaceTempView("parcels")
-        result = spark_session.sql(
-            "SELECT ce_id, weight, size.l, stops, unix_micros(at), _rescue FROM parcels ORDER BY 1"
-        )
-        assert [tuple(row) for row in result.collect()] == EXPECTED
 
 
 @pytest.fixture(scope="module")
