@@ -26,7 +26,9 @@ merge:  ## run what else a merge has to pass: PostgreSQL everywhere, kills, othe
 	@tools/setup test
 	$(BIN)/pytest $(PARALLEL) -m "(merge or hypothesis) and not soak" --hypothesis-profile=thorough $(TESTS)
 
-test-all: test merge  ## run both
+test-all:  ## run what make test and make merge run, each test once
+	@tools/setup test
+	$(BIN)/pytest $(PARALLEL) -m "not soak" --hypothesis-profile=thorough $(TESTS)
 
 soak:  ## run what takes hours: kills in all stores, new generated examples, random requests and pairs of schemas
 	@tools/setup test
