@@ -34,12 +34,12 @@ def list_kills(
     """Return a test case for each store and stage.
 
     ``make test`` kills at all stages with the ``fast`` stores, which are folders and formats that can be forked.
-    ``make merge`` kills once with each of the ``slow_stores``, and ``make soak`` at their other stages and with S3Mock.
+    ``make merge`` kills once with each of the ``slow_stores``, and ``make soak`` at their other stages.
     """
     slow = []
     for store, stage in product(slow_stores, stages):
-        merged = stage == MERGE_STAGE and not any(part.endswith("s3mock") for part in store)
-        slow.append(pytest.param(*store, *stage, marks=pytest.mark.merge if merged else pytest.mark.soak))
+        marks = pytest.mark.merge if stage == MERGE_STAGE else pytest.mark.soak
+        slow.append(pytest.param(*store, *stage, marks=marks))
     return [*(pytest.param(*store, *stage) for store in fast for stage in stages), *slow]
 
 
