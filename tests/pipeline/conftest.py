@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from copy import deepcopy
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 from tests.brokers.program import Broker, StartBroker
 
 from signalbook.pipeline.job.session import open_session
+from signalbook.pipeline.places import stores
 from signalbook.values import JSONObject
 
 CONNECTORS = Path(sys.prefix) / "brokers" / "spark"
@@ -121,6 +123,18 @@ def _split(parameter: object) -> list[str]:
     """Return the parts of a parameter such as ``delta-s3mock``, or of a tuple of these."""
     parts = parameter if isinstance(parameter, tuple) else (parameter,)
     return [word for part in parts if isinstance(part, str) for word in part.split("-")]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _short_pauses() -> Iterator[None]:
+    """Repeat failed requests to stores after milliseconds, because many tests let every third request fail.
+
+    Eight requests take a second then, instead of half a minute.
+    """
+    backoff = {"init_backoff": timedelta(milliseconds=5), "max_backoff": timedelta(seconds=1)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stores, "_RETRIES", {**stores._RETRIES, "backoff": backoff})
+        yield
 
 
 @pytest.fixture(scope="session")
