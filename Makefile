@@ -3,7 +3,8 @@
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
-WORKERS ?= 3
+# For two cores: many tests of make merge wait for servers and for other programs.
+WORKERS ?= 5
 PARALLEL = -n $(WORKERS) --dist worksteal --durations=20
 REQUESTS ?= 20000
 SEED ?= 1
