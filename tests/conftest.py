@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.examples import FEW
+from tests.examples import FEW, SOME
 from tests.others import OTHERS, OURS, own_parameters, purpose, require_own_test, skip_without
 from tests.postgres import new_database
 from tests.shared_servers import SERVERS, RemoteServers, SharedServers
@@ -43,7 +43,7 @@ _ON_POSTGRES = tuple(
 # How long an example takes is no test's business: a busy machine must not fail one. Nor must an example that nobody has
 # seen yet: the same ones are tried each time, more of them with the profile "thorough", and others with "explore".
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("thorough", settings.get_profile("explore"), derandomize=True)
+settings.register_profile("thorough", settings.get_profile("explore"), derandomize=True, max_examples=SOME)
 settings.register_profile("signalbook", settings.get_profile("thorough"), max_examples=FEW)
 settings.load_profile("signalbook")
 # Java lives for seconds here: code that is compiled well, and a collector with threads of its own, cost more processor

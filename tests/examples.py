@@ -8,12 +8,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 FEW = 20
+"""The number of examples of a property in ``make test``."""
+SOME = 40
+"""The number of examples of a property in ``make merge``."""
+_DIVISORS = {FEW: 10, SOME: 3}
 JSON_SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 
 
 def examples(count: int) -> int:
-    """Return ``count``, but a tenth of it and at least ``FEW`` for ``make test``, which repeats the same examples."""
-    return count if settings().max_examples > FEW else max(FEW, count // 10)
+    """Return the number of examples for a property that needs ``count`` of them in ``make soak``.
+
+    ``make test`` and ``make merge``, which repeat the same examples, try a tenth and a third of them, at least ``FEW``.
+    """
+    return max(FEW, count // _DIVISORS.get(settings().max_examples, 1))
 
 
 def json_trees(

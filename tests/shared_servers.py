@@ -15,7 +15,8 @@ from tests.brokers.certificates import certificates_in, issue
 from tests.brokers.servers import BROKERS
 from tests.postgres import FORGETFUL, Postgres
 
-_OPTIONS = {**FORGETFUL, "max_connections": "300"}
+# Autovacuum would start a process for each of the hundreds of databases, again and again.
+_OPTIONS = {**FORGETFUL, "max_connections": "300", "autovacuum": "off"}
 
 
 class SharedServers:

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from copy import deepcopy
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,16 @@ from pyspark.sql import SparkSession
 from tests.brokers.program import Broker, StartBroker
 
 from signalbook.pipeline.job.session import open_session
+from signalbook.pipeline.places import stores
 from signalbook.values import JSONObject
 
 CONNECTORS = Path(sys.prefix) / "brokers" / "spark"
 """Where ``tools/setup test`` lays the connectors that Spark is given."""
 
-_REPEATED = {"s3mock", "google", "hdfs", "azurite", "rest"}
+_REPEATED = {"google", "hdfs", "azurite", "rest"}
 """Stores and catalogs that repeat what a folder, S3Proxy and a catalog in SQL show. ``make merge`` runs their tests."""
+_SECOND = {"s3mock"}
+"""Stores with the API of another store, whose tests ``make merge`` runs. ``make soak`` runs theirs."""
 _ON_SPARK = tuple(
     f"tests/pipeline/{name}.py"
     for name in ("frames/test_functions", "frames/test_landing", "job/test_session", "tables/test_ddl")
@@ -87,7 +91,7 @@ class Parcels:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Leave repetitions and most tests on Spark to ``make merge``, and run the tests on Spark first.
+    """Leave repetitions and most tests on Spark to ``make merge`` or ``make soak``, and run the tests on Spark first.
 
     The first process of a run gets the first tests, and others take from it the last. So one process starts Spark,
     which takes a processor 25 seconds before it has run anything.
@@ -107,7 +111,9 @@ def _mark_repetitions(items: list[pytest.Item]) -> None:
             continue
         parameters = getattr(item, "callspec", None)
         words = {word for value in parameters.params.values() for word in _split(value)} if parameters else set()
-        if words & _REPEATED:
+        if words & _SECOND:
+            item.add_marker("soak")
+        elif words & _REPEATED:
             item.add_marker("merge")
 
 
@@ -115,6 +121,18 @@ def _split(parameter: object) -> list[str]:
     """Return the parts of a parameter such as ``delta-s3mock``, or of a tuple of these."""
     parts = parameter if isinstance(parameter, tuple) else (parameter,)
     return [word for part in parts if isinstance(part, str) for word in part.split("-")]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _short_pauses() -> Iterator[None]:
+    """Repeat failed requests to stores after milliseconds, because many tests let every third request fail.
+
+    Eight requests take a second then, instead of half a minute.
+    """
+    backoff = {"init_backoff": timedelta(milliseconds=5), "max_backoff": timedelta(seconds=1)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stores, "_RETRIES", {**stores._RETRIES, "backoff": backoff})
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,7 @@ INT = pa.int32()
 ROOT = Path(__file__).parents[2]
 
 
-SOME = ("parquet-s3proxy", "iceberg-s3mock", "delta-s3proxy")
+SOME = ("parquet-s3proxy", "iceberg-s3proxy", "delta-s3proxy")
 ALL = tuple(f"{table_format}-{server}" for table_format in ("parquet", "iceberg", "delta") for server in S3)
 FATES = (storeway.lost, storeway.failing, storeway.twice, storeway.unknown, storeway.never_came, storeway.slow)
 

@@ -34,7 +34,7 @@ from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
 ACCEPTED = TableName("parcels", "parcel.accepted")
 # The library of Delta begins a commit anew where a listing is cut, which those of each third would never let it end.
 FATES = (storeway.lost, storeway.failing, storeway.twice, storeway.unknown, storeway.cut, storeway.never_came)
-KINDS = ("parquet-s3proxy", "iceberg-s3mock", "delta-s3proxy", "parquet-s3mock", "iceberg-s3proxy", "delta-s3mock")
+KINDS = ("parquet-s3proxy", "iceberg-s3proxy", "delta-s3proxy", "parquet-s3mock", "iceberg-s3mock", "delta-s3mock")
 ALL = [(kind, in_turn(*FATES, storeway.slow)) for kind in KINDS] + list(zip(KINDS, FATES, strict=True))
 
 

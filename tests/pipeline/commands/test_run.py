@@ -194,7 +194,7 @@ def die_at(stage: str, progress_done: int | None, command: Callable[..., Any], j
 
 def merge_or_soak(*case: Any) -> Any:
     """Return a case that ``make merge`` runs if one of two tables has its rows then, and else ``make soak``."""
-    merged = case[-2:] == ("committing", 1) and "s3mock" not in case
+    merged = case[-2:] == ("committing", 1)
     return pytest.param(*case, marks=pytest.mark.merge if merged else pytest.mark.soak)
 
 
