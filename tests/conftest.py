@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from tests.shared_servers import SERVERS, RemoteServers, SharedServers
 from signalbook.storage import open_store
 from signalbook.storage.dialect import Dialect
 from signalbook.storage.schema import TABLES
+from signalbook.storage.sqlite import SQLite
 from signalbook.storage.store import Migrated, Store, _migrate
 from signalbook.storage.words import WORD_TABLES
 
@@ -189,39 +191,46 @@ def _shared_database(postgres_url: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def _empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SQLite database after migration: to copy it is faster than to migrate another one for every test."""
-    file = tmp_path_factory.mktemp("empty") / "signalbook.db"
-    open_store(f"sqlite:///{file}").close()
-    return file
+def _empty_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """Return a function that returns a SQLite database after migration, which it makes when it is first called."""
+
+    @cache
+    def migrate_once() -> Path:
+        dialect = SQLite(tmp_path_factory.mktemp("empty") / "signalbook.db", timeout=60)
+        _migrate(dialect, "head", None)
+        return Path(dialect.where)
+
+    return migrate_once
 
 
-@pytest.fixture
-def _copied_schema(_empty_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make new SQLite databases in this process copies of an empty one: migrations take longer than most commands."""
+@pytest.fixture(scope="session", autouse=True)
+def _copied_schema(_empty_file: Callable[[], Path]) -> Iterator[None]:
+    """Make new SQLite databases in this process copies of an empty one: migrations take longer than most tests."""
 
     def copy_or_migrate(dialect: Dialect, revision: str, migrated: Migrated | None) -> None:
         with closing(dialect.connect()) as connection:
             empty = dialect.sql.name == "sqlite" and not connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
         if empty and revision == "head":
-            shutil.copyfile(_empty_file, dialect.where)
+            shutil.copyfile(_empty_file(), dialect.where)
         else:
             _migrate(dialect, revision, migrated)
 
-    monkeypatch.setattr("signalbook.storage.store._migrate", copy_or_migrate)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("signalbook.storage.store._migrate", copy_or_migrate)
+        yield
 
 
 FreshStore = Callable[[], AbstractContextManager[Store]]
 
 
 @pytest.fixture(scope="session")
-def fresh_store(_empty_file: Path) -> FreshStore:
+def fresh_store(_empty_file: Callable[[], Path]) -> FreshStore:
     """An empty store on SQLite, with a file of its own, for a block: for tests that open one with each example."""
 
     @contextmanager
     def opened() -> Iterator[Store]:
         with tempfile.TemporaryDirectory(prefix="sb-store-") as folder:
-            store = open_store(f"sqlite:///{shutil.copy(_empty_file, folder)}?synchronous=off")
+            store = open_store(f"sqlite:///{shutil.copy(_empty_file(), folder)}?synchronous=off")
             try:
                 yield store
             finally:

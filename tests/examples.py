@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-FEW = 20
+FEW = 10
 """The number of examples of a property in ``make test``."""
 SOME = 40
 """The number of examples of a property in ``make merge``."""

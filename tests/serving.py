@@ -18,6 +18,7 @@ import uvicorn
 from signalbook.api.kernel.connection import HTTPConnection
 from signalbook.server import build
 from signalbook.settings import Settings
+from signalbook.storage import open_store
 
 BIN = Path(sys.executable).parent
 Answer = Callable[[BaseHTTPRequestHandler, bytes], tuple[int, Mapping[str, str], bytes]]
@@ -42,6 +43,8 @@ def serving(folder: Path, *options: str, program: Sequence[str] = (str(BIN / "si
     """The URL of ``signalbook serve`` with ``options`` in ``folder``; it answers, until the end of the block."""
     with kept_port() as port:
         command = [*program, "serve", "--port", str(port), *options]
+        if "--db" not in options:  # this process copies an empty database, which the server would migrate
+            open_store(f"sqlite:///{folder / 'signalbook.db'}").close()
         process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
         url = f"http://127.0.0.1:{port}"
         try:

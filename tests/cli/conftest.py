@@ -41,7 +41,7 @@ Cli = Callable[..., Ran]
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, _copied_schema: None) -> None:
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test works in a folder of its own, with no settings from outside, on a wide screen without colours."""
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("SIGNALBOOK_")]:

@@ -29,7 +29,8 @@ class InProcess(httpx.BaseTransport):
         self._loop = asyncio.Runner()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        return self._loop.run(self._answer(request))
+        # ``Runner.run`` would install a handler of signals for each request, which takes as long as some requests.
+        return self._loop.get_loop().run_until_complete(self._answer(request))
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
         transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)

@@ -169,8 +169,11 @@ def test_missing_entities_are_not_linked() -> None:
     assert page.links()["/messagegroups/there"] == "../../messagegroups/there/index.html"
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize(
+    "text", [pytest.param(text, marks=[pytest.mark.merge] if index else []) for index, text in enumerate(HOSTILE)]
+)
 def test_hostile_content_is_text(text: str) -> None:
+    """The server's pages have the same templates: ``test_pages`` tests them with all texts."""
     site = files(hostile_registry(text))
     check(site)
     index = site["-/index.js"].decode()

@@ -6,13 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from pyspark.sql import SparkSession
+from tests.pipeline.job.failing_tasks import die, fail, raise_own
 from tests.pipeline.lake import Lake
 
 from signalbook.pipeline import BacktestJob, InferenceJob, Job, PipelineError, ReplayJob, backtest, infer, replay, run
@@ -85,19 +85,6 @@ def test_topics_are_read_by_spark_alone(tmp_path: Path, definitions: Path) -> No
     with pytest.raises(PipelineError, match="kafka is read by Spark alone"):
         run(job, runner=LocalRunner())
     assert not (tmp_path / "out").exists()
-
-
-def fail(numbers: Iterable[int]) -> Iterator[bytes]:
-    raise LookupError(f"nothing for {list(numbers)}")
-
-
-def raise_own(numbers: Iterable[int]) -> Iterator[bytes]:
-    raise PipelineError(f"cannot read {list(numbers)}")
-
-
-def die(numbers: Iterable[int]) -> Iterator[bytes]:
-    os.kill(os.getpid(), signal.SIGKILL)
-    yield b""
 
 
 @pytest.mark.parametrize(

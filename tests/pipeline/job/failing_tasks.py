@@ -1,0 +1,22 @@
+"""Tasks that fail. They are apart from their tests, because the processes that run them import this module alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable, Iterator
+
+from signalbook.pipeline import PipelineError
+
+
+def fail(numbers: Iterable[int]) -> Iterator[bytes]:
+    raise LookupError(f"nothing for {list(numbers)}")
+
+
+def raise_own(numbers: Iterable[int]) -> Iterator[bytes]:
+    raise PipelineError(f"cannot read {list(numbers)}")
+
+
+def die(numbers: Iterable[int]) -> Iterator[bytes]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    yield b""
