@@ -20,6 +20,7 @@ from tests.api.conftest import Client, Serve
 from tests.serving import serving
 
 from signalbook import work
+from signalbook.api.confluent import equivalence
 from signalbook.engine.config import configuration
 from signalbook.engine.engine import Engine
 from signalbook.engine.write import compatibility
@@ -299,6 +300,24 @@ def test_a_slow_comparison_stops_no_other_writer(store: Store, serve: Serve, api
     assert other.status_code == 201
     assert overtaken, "the other write had to wait for the comparison"
     assert "default_missing" in costly.text or "READER_FIELD_MISSING_DEFAULT_VALUE" in costly.text, costly.text
+
+
+def test_many_versions_are_compared_with_a_schema_outside_of_the_turn(client: Client) -> None:
+    """A Protobuf schema in another layout is looked for among all versions of its subject."""
+
+    def message(number: int, space: str = " ") -> dict[str, Any]:
+        note = "x" * (IN_TURN // 4)
+        text = f'syntax = "proto3";{space}// {note}\nmessage M {{{space}int32 f{number} = 1; }}'
+        return {"schema": text, "schemaType": "PROTOBUF"}
+
+    assert client.put("/compat/confluent/config/s", {"compatibility": "NONE"}).status_code == 200
+    answers = [client.send("POST", SUBJECT, json=message(number)).json() for number in range(6)]
+    with watched(equivalence, "split_tokens") as comparisons:
+        # Both requests come at the same time, so that the second one is not answered by a read.
+        again, new = client.together(("POST", SUBJECT, message(0, "  ")), ("POST", SUBJECT, message(9)))
+    assert again.json()["id"] == answers[0]["id"]
+    assert (again.json()["version"], new.json()["version"]) == (1, 7)
+    assert "work" in comparisons
 
 
 CHECKING = """
