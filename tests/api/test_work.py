@@ -20,11 +20,13 @@ from tests.api.conftest import Client, Serve
 from tests.serving import serving
 
 from signalbook import work
+from signalbook.api.confluent import equivalence
 from signalbook.engine.config import configuration
 from signalbook.engine.engine import Engine
 from signalbook.engine.write import compatibility
 from signalbook.engine.write.commands import Command, Method
 from signalbook.formats.avro.format import AvroFormat
+from signalbook.formats.compatibility import list_differences
 from signalbook.settings import Settings
 from signalbook.storage.store import Store
 from signalbook.work import IN_TURN
@@ -138,6 +140,57 @@ def test_references_are_read_between_the_turns(client: Client) -> None:
     client.refused("PUT", f"{S}/versions/3$details", "compatibility_violation", json=third)
 
 
+PARTS = [f"/schemagroups/g/schemas/part{number}" for number in range(12)]
+
+
+def chained(number: int, kind: str = "integer") -> dict[str, Any]:
+    """One of ``PARTS``: a large schema that refers to the next one; the last one says what all of them mean."""
+    schema: dict[str, Any] = {"description": "x" * IN_TURN}
+    schema |= {"$ref": PARTS[number + 1]} if number + 1 < len(PARTS) else {"type": kind}
+    return details(schema, "JsonSchema/draft-07")
+
+
+@pytest.fixture
+def referring(client: Client) -> dict[str, Any]:
+    """The second Version of ``S``, whose meaning depends on all of ``PARTS``."""
+    for number, part in enumerate(PARTS):
+        assert client.put(f"{part}$details", chained(number)).status_code == 201
+    first = details({"type": "integer", "description": "x" * IN_TURN}, "JsonSchema/draft-07")
+    assert client.put(f"{S}$details", {"meta": {"compatibility": "full"}, "versions": {"1": first}}).status_code == 201
+    return details({"$ref": PARTS[0], "description": "y" * IN_TURN}, "JsonSchema/draft-07")
+
+
+def test_a_chain_of_references_takes_two_more_turns(client: Client, referring: dict[str, Any]) -> None:
+    """However long it is: one for the schema alone, which shows that it refers to others, and one for all of them."""
+    with watched(work.Work, "work_out") as turns:
+        assert client.put(f"{S}/versions/2$details", referring).status_code == 201
+    assert len(turns) == 2
+    assert client.get(f"{S}/versions/2$details").json()["compatibilityvalidated"] is True
+
+
+def test_a_reference_rebound_while_it_is_compared_is_compared_again(
+    client: Client, store: Store, referring: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer changes, between the two turns of a write, what the last reference of a chain leads to."""
+    compared: list[int] = []
+    compare = list_differences
+
+    def compare_and_rebind(*arguments: Any) -> Any:
+        differences = compare(*arguments)
+        compared.append(len(differences))
+        if len(compared) == 1:
+            body = chained(len(PARTS) - 1, "string")
+            with work.unlimited(), Engine(store, settings=Settings()).writing() as session:
+                session.execute(Command(method=Method.PUT, target=Xid.parse(PARTS[-1]), body=body))
+        return differences
+
+    monkeypatch.setattr(compatibility, "list_differences", compare_and_rebind)
+    answer = client.put(f"{S}/versions/2$details", referring)
+    assert answer.json()["type"].endswith("#compatibility_violation"), answer.text
+    assert client.get(f"{S}/versions/2").status_code == 404
+    assert compared == [0, 2]
+
+
 @pytest.mark.parametrize("path", [f"{S}$details", f"/check{S}$details"])
 def test_too_many_steps_are_answered_with_400(store: Store, serve: Serve, path: str) -> None:
     client = serve(store, model="default", max_work=30_000)
@@ -249,11 +302,30 @@ def test_a_slow_comparison_stops_no_other_writer(store: Store, serve: Serve, api
     assert "default_missing" in costly.text or "READER_FIELD_MISSING_DEFAULT_VALUE" in costly.text, costly.text
 
 
+def test_many_versions_are_compared_with_a_schema_outside_of_the_turn(client: Client) -> None:
+    """A Protobuf schema in another layout is looked for among all versions of its subject."""
+
+    def message(number: int, space: str = " ") -> dict[str, Any]:
+        note = "x" * (IN_TURN // 4)
+        text = f'syntax = "proto3";{space}// {note}\nmessage M {{{space}int32 f{number} = 1; }}'
+        return {"schema": text, "schemaType": "PROTOBUF"}
+
+    assert client.put("/compat/confluent/config/s", {"compatibility": "NONE"}).status_code == 200
+    answers = [client.send("POST", SUBJECT, json=message(number)).json() for number in range(6)]
+    with watched(equivalence, "split_tokens") as comparisons:
+        # Both requests come at the same time, so that the second one is not answered by a read.
+        again, new = client.together(("POST", SUBJECT, message(0, "  ")), ("POST", SUBJECT, message(9)))
+    assert again.json()["id"] == answers[0]["id"]
+    assert (again.json()["version"], new.json()["version"]) == (1, 7)
+    assert "work" in comparisons
+
+
 CHECKING = """
 import time
 from pathlib import Path
 from signalbook.cli import main
 from signalbook.formats.avro.format import AvroFormat
+from signalbook.formats.compatibility import list_differences
 from signalbook.work import IN_TURN
 
 def check(format, content, *given, real=AvroFormat.check, **named):

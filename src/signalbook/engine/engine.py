@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain, islice, takewhile
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from signalbook import tracing, values, work
 from signalbook.access import audit, tokens
@@ -56,13 +56,15 @@ from signalbook.formats.compatibility import RULES
 from signalbook.model import BUILTIN, builtin, compile_model
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.audit import AuditEntry
-from signalbook.storage.base import DuplicateId, Row
+from signalbook.storage.base import DuplicateId, Reader, Row
+from signalbook.storage.index import IndexReader
 from signalbook.storage.outbox import OutboxReader, Record
-from signalbook.storage.store import Store, WriteTransaction
+from signalbook.storage.store import ReadTransaction, Store, WriteTransaction
 from signalbook.storage.tokens import StoredToken
 from signalbook.values import Finding, JSONObject
 from signalbook.xid import ROOT, Xid, XidError, check_id
 
+OpenRead: TypeAlias = Callable[[], AbstractContextManager[ReadTransaction]]
 PRUNED_AT_ONCE: Final = 1000
 """The maximum number of changes removed in one transaction. Writers have to wait until that transaction ends."""
 _LOG: Final = logging.getLogger("signalbook.engine")
@@ -179,7 +181,13 @@ class Engine:
         ``StorageBusy`` if other writers hold the store for too long.
         """
         with self._store.write() as transaction:
-            session = Session(transaction, self._cache.read(transaction.settings), settings=self._settings, admin=admin)
+            session = Session(
+                transaction,
+                self._cache.read(transaction.settings),
+                read=self._store.read,
+                settings=self._settings,
+                admin=admin,
+            )
             yield session
             session.finish()
         self._notify_listeners(session)
@@ -191,7 +199,8 @@ class Engine:
         Raises ``StorageBusy`` if other writers hold the store for too long.
         """
         with self._store.write() as transaction:
-            batch = Batch(transaction, self._cache.read(transaction.settings), settings=self._settings)
+            configuration = self._cache.read(transaction.settings)
+            batch = Batch(transaction, configuration, read=self._store.read, settings=self._settings)
             yield batch
         self._notify_listeners(batch)
 
@@ -279,9 +288,12 @@ class Batch:
     Each session sees the writes of the sessions before it.
     """
 
-    def __init__(self, transaction: WriteTransaction, configuration: Configuration, *, settings: Settings) -> None:
+    def __init__(
+        self, transaction: WriteTransaction, configuration: Configuration, *, read: OpenRead, settings: Settings
+    ) -> None:
         self._transaction = transaction
         self._configuration = configuration
+        self._read = read
         self._settings = settings
         self.audited: list[AuditEntry] = []
         self.administered = False
@@ -304,7 +316,9 @@ class Batch:
     def writing(self, access: Access = UNRESTRICTED) -> Iterator[Session]:
         """Open the next session as ``Engine.writing`` does, but do not commit yet. ``access`` as in ``Session``."""
         with self._transaction.savepoint():
-            session = Session(self._transaction, self._configuration, settings=self._settings, access=access)
+            session = Session(
+                self._transaction, self._configuration, read=self._read, settings=self._settings, access=access
+            )
             yield session
             session.finish()
         self.audited += session.audited
@@ -322,6 +336,7 @@ class Batch:
             yield Session(
                 self._transaction,
                 self._configuration,
+                read=self._read,
                 settings=self._settings,
                 compatibility=compatibility,
                 access=access,
@@ -337,7 +352,8 @@ class _Undone(Exception):
 class Session:
     """Commands in one transaction. Each command sees the writes of the commands before it.
 
-    ``transaction`` is the store's transaction, for data that must be committed together with the registry. ``settings``
+    ``transaction`` is the store's transaction, for data that must be committed together with the registry. ``read``
+    opens another one, which reads what is committed, for work that is done after the write's turn. ``settings``
     define rules for writes that go beyond the specification; ``admin`` and ``compatibility`` are as in ``Context``.
     Entities that ``access`` cannot read are invisible, and a command that ``access`` does not allow raises
     ``Forbidden``. A ``trial`` is rolled back, so it needs only the right to read. ``correlationid`` identifies the
@@ -349,6 +365,7 @@ class Session:
         transaction: WriteTransaction,
         configuration: Configuration,
         *,
+        read: OpenRead,
         settings: Settings,
         admin: bool = False,
         compatibility: str | None = None,
@@ -359,6 +376,7 @@ class Session:
         self.access = access
         self._permission = WritePermission(access, trial=trial)
         self._writer = transaction.entities
+        self._read = read
         self._settings = settings
         self._admin = admin
         self._changes: list[Change] = []
@@ -510,8 +528,19 @@ class Session:
 
         Hidden entities are not loaded, so that no error and no finding can mention them.
         """
-        reader = restrict_reader(self._writer, self.access)
-        return WriteLoader(reader, self.transaction.index, Stored(base_url), Documents(), everything=self._writer)
+        return WriteLoader(
+            restrict_reader(self._writer, self.access),
+            self.transaction.index,
+            Stored(base_url),
+            Documents(),
+            everything=self._writer,
+            open_snapshot=self._open_snapshot,
+        )
+
+    @contextmanager
+    def _open_snapshot(self) -> Iterator[tuple[Reader, IndexReader]]:
+        with self._read() as reading:
+            yield restrict_reader(reading.entities, self.access), reading.index
 
     def _make_context(
         self,

@@ -36,6 +36,9 @@ class FakeRows:
         self.asked.append("load")
         self.documents.loaded |= {name: self._contents[name] for name in lookup.documents}
 
+    def load_snapshot(self, lookup: Lookup) -> None:
+        raise AssertionError("without a budget nothing is postponed")
+
     def add_neighbours(self, resource: ResourceCopy, mode: str) -> None:
         self.asked.append(f"add_neighbours {mode}")
         resource.add(VersionCopy.from_row(row) for row in self._neighbours)

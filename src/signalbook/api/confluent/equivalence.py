@@ -7,11 +7,14 @@ types in an Avro schema that the registered schema only refers to. None of these
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
 import msgspec
 
-from signalbook.api.confluent.resolution import inline_types
+from signalbook.api.confluent.resolution import ReferredSchemas, inline_document, load_stored_references
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.errors import ConfluentError
@@ -20,8 +23,11 @@ from signalbook.confluent.naming import Subject
 from signalbook.confluent.protobuf import list_numbers, normalize_document, split_tokens
 from signalbook.confluent.schemas import Reference, canonical_text, read_stored_references, schema_type
 from signalbook.formats import SchemaError
-from signalbook.formats.base import Resolve
-from signalbook.values import JSON, JSONObject
+from signalbook.values import JSON, JSONObject, digest
+from signalbook.work import complete, spend, worked_out
+
+_NONE: Final = -1
+"""The position if no version is equal. None means that the comparison is postponed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +38,19 @@ class SentSchema:
     type: str
     attributes: JSONObject
     normalize: bool
-    resolve: Resolve
+    resolve: ReferredSchemas
 
     @property
     def references(self) -> list[Reference]:
         return read_stored_references(self.attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A stored version, and the schemas to include in it before it is compared; None if it is compared as it is."""
+
+    version: SchemaVersion
+    inlined: ReferredSchemas | None
 
 
 def find_equivalent(
@@ -45,7 +59,7 @@ def find_equivalent(
     """Return the newest version of a subject that has the same schema in another form, or None.
 
     Its metadata and rules have to be equal, except for the version number in the metadata. With ``deleted``,
-    soft-deleted versions are included.
+    soft-deleted versions are included. In a write, raises ``Postponed`` if comparing takes too long for its turn.
     """
     is_whole = sent.type == "AVRO" and not sent.references
     if not (sent.normalize or is_whole or sent.type == "PROTOBUF"):
@@ -56,7 +70,41 @@ def find_equivalent(
     if deleted:
         versions += [version for version in subjects.deleted(subject) if _can_equal(sent, version.attributes)]
     newest_first = sorted(versions, key=lambda version: version.version, reverse=True)
-    return next((version for version in newest_first if _is_equal(subjects, sent, version)), None)
+    candidates = list(_list_candidates(subjects, sent, newest_first))
+    with complete():
+        position = worked_out(_make_key(sent, candidates), partial(_find_first_equal, sent, candidates))
+    return None if position is None or position == _NONE else candidates[position].version
+
+
+def _list_candidates(subjects: Subjects, sent: SentSchema, versions: Sequence[SchemaVersion]) -> Iterator[_Candidate]:
+    """Yield ``versions`` as they are compared. Those that refer to missing schemas equal no schema without references,
+    and are left out.
+    """
+    for version in versions:
+        inlined = None
+        if sent.type == "AVRO" and not sent.references and read_stored_references(version.attributes):
+            try:
+                inlined = load_stored_references(subjects, version)
+            except ConfluentError:
+                continue
+        yield _Candidate(version, inlined)
+
+
+def _make_key(sent: SentSchema, candidates: Sequence[_Candidate]) -> Hashable:
+    stored = tuple(
+        (digest(candidate.version.document), None if candidate.inlined is None else candidate.inlined.digests)
+        for candidate in candidates
+    )
+    return "equivalent", sent.type, sent.normalize, digest(sent.text.encode("utf-8")), sent.resolve.digests, stored
+
+
+def _find_first_equal(sent: SentSchema, candidates: Sequence[_Candidate]) -> int:
+    """Return the position of the first candidate that has the schema ``sent``, or ``_NONE``."""
+    for position, candidate in enumerate(candidates):
+        spend(len(sent.text) + len(candidate.version.document))
+        if _is_equal(sent, candidate):
+            return position
+    return _NONE
 
 
 def _can_equal(sent: SentSchema, attributes: JSONObject) -> bool:
@@ -76,14 +124,14 @@ def _read_compared_members(attributes: JSONObject) -> tuple[JSON, JSON]:
     return remove_version(attributes.get("metadata")), attributes.get("ruleset") or None
 
 
-def _is_equal(subjects: Subjects, sent: SentSchema, version: SchemaVersion) -> bool:
+def _is_equal(sent: SentSchema, candidate: _Candidate) -> bool:
+    version, inlined = candidate.version, candidate.inlined
     try:
         match sent.type:
             case "PROTOBUF":
                 return _is_equal_protobuf(sent, version)
             case "AVRO":
-                is_inlined = not sent.references and read_stored_references(version.attributes)
-                text = inline_types(subjects, version) if is_inlined else version.text
+                text = version.text if inlined is None else inline_document(version.document, inlined)
                 return _normalize_text(text, "AVRO") == _normalize_text(sent.text, "AVRO")
         return _normalize_text(version.text, sent.type) == _normalize_text(sent.text, sent.type)
     except (SchemaError, ConfluentError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -122,16 +122,26 @@ def find_referred(
 
 def inline_types(subjects: Subjects, version: SchemaVersion) -> str:
     """Return an Avro schema that contains the types that it refers to, each at its first use."""
-    references = load_resolver(
-        subjects, read_stored_references(version.attributes), version.subject.context, deleted=True
-    )
+    return inline_document(version.document, load_stored_references(subjects, version))
+
+
+def load_stored_references(subjects: Subjects, version: SchemaVersion) -> ReferredSchemas:
+    """Return the schemas that a stored version refers to, also soft-deleted ones. Raises the errors of
+    ``load_resolver``.
+    """
+    references = read_stored_references(version.attributes)
+    return load_resolver(subjects, references, version.subject.context, deleted=True)
+
+
+def inline_document(document: bytes, references: ReferredSchemas) -> str:
+    """Return an Avro schema that contains the types of ``references`` that it refers to, each at its first use."""
     try:
-        return dump_json(inline_named_types(msgspec.json.decode(version.document), references)).decode("utf-8")
+        return dump_json(inline_named_types(msgspec.json.decode(document), references)).decode("utf-8")
     except RecursionError:
         raise too_large("with all that it refers to, the schema is nested too deeply") from None
 
 
 def serialize(subjects: Subjects, version: SchemaVersion) -> str:
     """Return a Protobuf schema as the base64 of its ``FileDescriptorProto``."""
-    resolve = load_resolver(subjects, read_stored_references(version.attributes), version.subject.context, deleted=True)
+    resolve = load_stored_references(subjects, version)
     return b64encode(build_file_descriptor(version.text, resolve)).decode("ascii")

@@ -69,7 +69,10 @@ register_url_convertor("any", AnyPath())
 CORRELATION: Final = "xRegistry-xregcorrelationid"
 """The header of the response to a write that changed something."""
 _MOST_TRIES: Final = 200
-"""The maximum number of attempts of a write. Before each new attempt, one document that others refer to is read."""
+"""The maximum number of attempts of a write.
+
+Each command of a request may need two more for its large documents, and one whenever what they refer to changed.
+"""
 _STOPPED: Final = "this server stops: send the request again"
 _STOPPED_WRITE: Final = "this server stops; whether the write was kept is unknown: read it again"
 Handler = Callable[[HTTPRequest], Awaitable[Sendable]]

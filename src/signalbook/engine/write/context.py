@@ -247,6 +247,9 @@ class Rows(Protocol):
     def load(self, lookup: Lookup) -> None:
         """Load the data of ``lookup`` into the ``stored`` data and the ``documents`` of the decision's context."""
 
+    def load_snapshot(self, lookup: Lookup) -> None:
+        """Load as ``load`` does, after the turn of the write: what is loaded may be outdated in the next turn."""
+
     def add_neighbours(self, resource: ResourceCopy, mode: str) -> None:
         """Add the Versions to a partial Resource that determine the order of its Versions after the request."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeAlias
@@ -33,6 +34,7 @@ from signalbook.storage.index import IndexReader
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
+OpenSnapshot: TypeAlias = Callable[[], AbstractContextManager[tuple[Reader, IndexReader]]]
 IsPartial: TypeAlias = Callable[[Row, int], bool]
 
 MAX_WHOLE_VERSIONS: Final = 12
@@ -60,6 +62,7 @@ class WriteLoader:
     ``read_tree`` and ``read_deletion`` return the tree. The decision then calls the methods of ``context.Rows``, which
     add to ``stored`` and ``documents``. ``everything`` is an unrestricted reader for constraints that must also hold
     for entities hidden from ``reader``; None means that nothing is hidden. ``index`` finds schemas by name.
+    ``open_snapshot`` opens readers of what is committed, for ``load_snapshot``; None means that it is not called.
     """
 
     def __init__(
@@ -70,10 +73,12 @@ class WriteLoader:
         documents: Documents,
         *,
         everything: Reader | None = None,
+        open_snapshot: OpenSnapshot | None = None,
     ) -> None:
         self._reader = reader
         self._index = index
         self._everything = everything or reader
+        self._open_snapshot = open_snapshot
         self.stored = stored
         self.documents = documents
         self._tree: WorkingTree
@@ -139,6 +144,13 @@ class WriteLoader:
             stored = self._reader.documents(digests)
             # A document that the store has lost raises KeyError here. Otherwise the decision would request it forever.
             documents.loaded |= {name: stored[name] for name in digests}
+
+    def load_snapshot(self, lookup: Lookup) -> None:
+        """Load as ``load`` does, from what is committed now. Call this after the turn of the write."""
+        if self._open_snapshot is None:
+            raise AssertionError("work is postponed only in turns of the engine's sessions")
+        with self._open_snapshot() as (reader, index):
+            WriteLoader(reader, index, self.stored, self.documents).load(lookup)
 
     def _fetch(self, xids: Collection[Xid]) -> dict[Xid, Row]:
         """Load these entities and return their rows. Missing entities are remembered as missing."""

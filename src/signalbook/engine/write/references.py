@@ -71,8 +71,9 @@ def check_with_references(
     """Return the result of ``judge`` for the documents ``texts`` (digest and format). None if the check is postponed.
 
     References are resolved for the schema ``xid``. They become known one at a time while a schema is parsed, so the
-    check is repeated with more loaded documents until nothing is missing. ``key`` identifies the check (see
-    ``work.worked_out``).
+    check is repeated with more loaded documents until nothing is missing. A postponed check loads them itself, from
+    what is committed, so that a chain of references takes one more turn, however long it is. ``key`` identifies the
+    check (see ``work.worked_out``).
     """
     before = set(context.documents.loaded)
     resolve = partial(context.resolve, xid)
@@ -94,10 +95,23 @@ def check_with_references(
         outcome = work.worked_out(
             key,
             partial(_check_contents, judge, contents, resolve),
-            later=partial(_check_contents, judge, contents, referred.get),
+            later=partial(_check_contents, judge, contents, partial(_resolve_after_turn, xid, context)),
             size=sum(len(content) for content, _ in contents),
         )
         if outcome is None:
+            return None
+
+
+def _resolve_after_turn(xid: Xid, context: Context, uri: str) -> bytes | None:
+    """Return the document that ``xid`` refers to as ``uri``, as ``Context.resolve``. The next turn checks it."""
+    while True:
+        content = context.resolve(xid, uri)
+        missing = context.take_missing(contents=True)
+        if missing is None:
+            return content
+        try:
+            context.rows.load_snapshot(missing)
+        except KeyError:  # a document was removed since its row was read
             return None
 
 
