@@ -20,6 +20,7 @@ from signalbook.cli.registry import (
     JsonOption,
     RunningServerOption,
     ServerOption,
+    choose_server,
     find_running_server,
     open_client,
     open_part,
@@ -105,8 +106,8 @@ def put_policy(
 def check(file: PolicyArgument, server: ServerOption = None, db: DbOption = None) -> None:
     """Say what is wrong with the policy in FILE, and what is odd about it: for policies in git.
 
-    What patterns name is looked up in the model of the registry that --server or --db names. Without them no registry
-    is asked: it is the model that the setting model names.
+    What patterns name is looked up in the model of the registry that --server, --db or SIGNALBOOK_SERVER names. Without
+    them no registry is asked: it is the model that the setting model names.
     """
     from signalbook.access.control import check_lockout
     from signalbook.access.decisions import UNRESTRICTED
@@ -117,7 +118,7 @@ def check(file: PolicyArgument, server: ServerOption = None, db: DbOption = None
     policy = read_policy(_read_policy_file(file))
     check_lockout(policy, UNRESTRICTED)
     say(f"{file}: a policy of {len(policy.rules)} rules")
-    if server is None and db is None:
+    if choose_server(server, db) is None and db is None:
         _warn(list_warnings(policy, load_model_source(settings.load(environ=os.environ).model)))
         return
     with _open(server, db) as (_, model):

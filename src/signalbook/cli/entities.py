@@ -62,10 +62,9 @@ def delete(
     server: ServerOption = None,
     db: DbOption = None,
 ) -> None:
-    """Delete an entity with everything in it, after a question.
+    """Ask, then delete an entity with everything in it.
 
-    A version that others are compared with, or a schema that messages name, is deleted too: signalbook impact XID shows
-    what depends on it.
+    Entities that others depend on are deleted, too: signalbook impact XID shows what does.
     """
     target = _read_path(xid)
     if target.kind not in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION):
