@@ -12,8 +12,8 @@ JSON_SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=F
 
 
 def examples(count: int) -> int:
-    """Return ``count``, but a tenth of it and at least ``FEW`` for ``make test``, which repeats the same examples."""
-    return count if settings().max_examples > FEW else max(FEW, count // 10)
+    """Return ``count``; for ``make test``, which repeats the same examples, a twentieth of it, and at least ``FEW``."""
+    return count if settings().max_examples > FEW else max(FEW, count // 20)
 
 
 def json_trees(
