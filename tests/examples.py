@@ -11,14 +11,14 @@ FEW = 10
 """The number of examples of a property in ``make test``."""
 SOME = 40
 """The number of examples of a property in ``make merge``."""
-_DIVISORS = {FEW: 10, SOME: 3}
+_DIVISORS = {FEW: 20, SOME: 3}
 JSON_SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 
 
 def examples(count: int) -> int:
     """Return the number of examples for a property that needs ``count`` of them in ``make soak``.
 
-    ``make test`` and ``make merge``, which repeat the same examples, try a tenth and a third of them, at least ``FEW``.
+    ``make test`` and ``make merge``, which repeat the same examples, try a twentieth and a third of them, at least ``FEW``.
     """
     return max(FEW, count // _DIVISORS.get(settings().max_examples, 1))
 

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -109,14 +106,13 @@ def test_kafka_clients_have_a_separate_port(tmp_path: Path) -> None:
         assert next(iter(get(f"{url}/schemagroups/default/schemas").json().values()))["versionscount"] == 1
 
 
-def test_settings_from_environment_and_file(tmp_path: Path) -> None:
+def test_settings_from_environment_and_file(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "signalbook.toml").write_text('model = "gone.json"\nworkers = 1\n', encoding="utf-8")
-    command = [sys.executable, "-m", "signalbook", "serve"]
-    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert (ran.returncode, "gone.json" in ran.stderr) == (1, True)
-    environment = {"SIGNALBOOK_MODEL": "away.json", "SIGNALBOOK_PORT": os.environ["SIGNALBOOK_PORT"]}
-    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
-    assert (ran.returncode, "away.json" in ran.stderr) == (1, True)
+    ran = cli("serve")
+    assert (ran.code, "gone.json" in ran.err) == (1, True)
+    monkeypatch.setenv("SIGNALBOOK_MODEL", "away.json")
+    ran = cli("serve")
+    assert (ran.code, "away.json" in ran.err) == (1, True)
 
 
 def ready(url: str) -> dict[str, Any]:

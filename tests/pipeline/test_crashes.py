@@ -104,7 +104,8 @@ def _of_dead_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("table_format", "work"),
     [
-        *(("parquet", work) for work in WORKS),
+        ("parquet", "landing"),
+        *(pytest.param("parquet", work, marks=pytest.mark.merge) for work in WORKS if work != "landing"),
         pytest.param("iceberg", "replay", marks=pytest.mark.merge),
         *(pytest.param("iceberg", work, marks=pytest.mark.soak) for work in WORKS if work != "replay"),
     ],
