@@ -18,7 +18,7 @@ JSON_SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=F
 def examples(count: int) -> int:
     """Return the number of examples for a property that needs ``count`` of them in ``make soak``.
 
-    ``make test`` and ``make merge``, which repeat the same examples, try a twentieth and a third of them, at least ``FEW``.
+    ``make test`` and ``make merge`` repeat the same examples: a twentieth and a third of them, at least ``FEW``.
     """
     return max(FEW, count // _DIVISORS.get(settings().max_examples, 1))
 
