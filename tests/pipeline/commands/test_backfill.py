@@ -1,6 +1,7 @@
-"""What landed beside its columns moves into those that are declared by now, once."""
+"""What landed beside its columns moves into those that are declared by now, once, even if a backfill dies."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -8,13 +9,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.pipeline.commands.test_run import KILLED_LAKES, killed_at
 from tests.pipeline.lake import ORDER, XID, Lake, counted_reads
 
 from signalbook.messages import Policy
 from signalbook.pipeline import columns
 from signalbook.pipeline.commands.backfill import Backfill, backfill
 from signalbook.pipeline.commands.compact import compact
+from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.jobs import Progress
+from signalbook.pipeline.places import Place
 from signalbook.pipeline.table_names import TableName
 from signalbook.values import JSONObject
 
@@ -168,3 +173,22 @@ def test_only_requested_definitions_are_filled(lake: Lake, tmp_path: Path) -> No
     with pytest.raises(PipelineError, match=f"no table of /m/x; there are: {XID}"):
         fill(lake, registry, definitions=["/m/x"])
     assert fill(lake, registry, definitions=[XID])[0].filled == 3
+
+
+def fill_until_killed(job: tuple[Place, str], show: Callable[[Progress], None]) -> None:
+    backfill(*job, policy=Policy(columns="typed"), progress=show)
+
+
+@pytest.mark.parametrize("lake", KILLED_LAKES, indirect=True)
+def test_a_killed_backfill_is_completed(lake: Lake, tmp_path: Path) -> None:
+    """Every row exists once, with the expected values."""
+    registry = definitions(tmp_path / "r.json", total=NUMBER)
+    killed_at("committing", 1, fill_until_killed, (lake.place, registry), forked=False)
+    assert len(lake.journal.list_unfinished()) == 1
+    with lake.journal.lock_output():
+        complete_unfinished(lake.journal, lambda _: None)
+    lake.check_whole()
+    assert [(result.filled, result.files) for result in fill(lake, registry)] == [(0, 0)]
+    assert rows(lake)["2"] == {"total": 1.5, "_rescue": '{"x":{"y":1}}'}
+    assert sorted(row["id"] for row in lake.rows()) == list("1234567")
+    lake.check_whole()

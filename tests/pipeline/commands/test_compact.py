@@ -1,5 +1,6 @@
-"""Small files become few, and no row is lost or doubled."""
+"""Small files become few, and no row is lost or doubled, even if a compaction dies."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -7,12 +8,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.pipeline.commands.test_run import KILLED_LAKES, killed_at
 from tests.pipeline.lake import KINDS, NOON, ORDER, XID, Lake
 
 from signalbook.pipeline.commands import compact as compact_command
 from signalbook.pipeline.commands.compact import TARGET, Compaction, compact
+from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress
+from signalbook.pipeline.places import Place
 from signalbook.pipeline.table_names import TableName
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
@@ -67,6 +71,24 @@ def test_row_groups_are_written_as_they_fill(lake: Lake, monkeypatch: pytest.Mon
     compact(lake.output, (), TARGET, quiet)
     compacted_file = next(path for path in lake.files() if "compact-" in path.name)
     assert pq.ParquetFile(compacted_file.open_for_arrow()).num_row_groups == 4
+
+
+def compact_until_killed(output: Place, show: Callable[[Progress], None]) -> None:
+    compact(output, (), TARGET, show)
+
+
+@pytest.mark.parametrize("lake", KILLED_LAKES, indirect=True)
+def test_a_killed_compaction_is_completed(lake: Lake) -> None:
+    before = lake.rows()
+    killed_at("committing", 1, compact_until_killed, lake.place, forked=False)
+    assert len(lake.journal.list_unfinished()) == 1
+    with lake.journal.lock_output():
+        complete_unfinished(lake.journal, quiet)
+    assert lake.rows() == before
+    assert len(names(lake)) == 2
+    lake.check_whole()
+    assert compact(lake.place, (), TARGET, quiet) == []
+    assert lake.rows() == before
 
 
 @pytest.mark.parametrize("lost", [1, 2])

@@ -1,4 +1,4 @@
-"""Dead letters that conform by now are moved, once; all others stay as they are."""
+"""Dead letters that conform by now are moved, once, even if a replay dies; all others stay as they are."""
 
 import json
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipeline.commands.test_run import rows
+from tests.pipeline.commands.test_run import killed_at, rows
 from tests.pipeline.lake import folder
 from tests.pipeline.local import replay, run
 
@@ -57,6 +57,10 @@ def files(output: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in output.rglob("*.*") if path.is_file() and path.name != ".lock"}
 
 
+AFTER = {"landed": ["e-0", "e-1", "e-4", "e-5"], "dead": ["", "e-2", "e-3"]}
+"""The places of the events after a replay."""
+
+
 def places(output: Path) -> dict[str, list[str]]:
     """The ids of events by table; every event is in one place, once."""
     letters = [row["original"] for row in rows(output, "dead_letters")]
@@ -81,12 +85,24 @@ def test_conforming_letters_are_replayed(make_job: Make, table_format: TableForm
     }  # fmt: skip
     assert (result["replayed"], result["dead_lettered"], result["changed"]) == (5, 3, 1)
     assert result["reasons"] == {"decode_error": 1, "no_match": 1, "schema_violation": 1}
-    assert places(output) == {"landed": ["e-0", "e-1", "e-4", "e-5"], "dead": ["", "e-2", "e-3"]}
+    assert places(output) == AFTER
     landed = {row["ce_id"]: row for row in rows(output, "parcels/parcel.accepted")}
     assert (landed["e-1"]["_batch"], landed["e-1"]["_source"]) == (result["batch"], landed["e-0"]["_source"])
     assert all(row["batch"] == "b1" for row in rows(output, "dead_letters"))
     after = files(output)
     assert (replay(make_job(table_format)).to_json()["landed"], files(output) == after) == (0, True)
+
+
+def test_a_killed_replay_is_completed_by_the_next(make_job: Make, definitions: Path) -> None:
+    """One of two tables has lost or got its rows when the driver dies."""
+    job = make_job("parquet")
+    relax(definitions)
+    killed_at("committing", 1, replay, job, forked=True)
+    assert len(Journal.open_existing(job.place).list_unfinished()) == 1
+    replay(job)
+    assert places(folder(job)) == AFTER
+    assert not Journal.open_existing(job.place).list_unfinished()
+    assert not list(folder(job).glob(".staging/*"))
 
 
 def test_only_selected_letters_are_replayed(make_job: Make, definitions: Path) -> None:

@@ -198,6 +198,8 @@ def merge_or_soak(*case: Any) -> Any:
     return pytest.param(*case, marks=pytest.mark.merge if merged else pytest.mark.soak)
 
 
+KILLED_LAKES = [pytest.param("delta", marks=pytest.mark.merge), pytest.param("delta-s3proxy", marks=pytest.mark.soak)]
+"""Tables that a backfill and a compaction are killed at. Drivers of other tables crash in test_crashes.py."""
 KILLED_AT = [("processing", 0), ("prepared", 0), ("committing", 0), ("committing", 1), ("committed", 2)]
 SLOW = [("local", "parquet"), ("local", "delta"), ("s3mock", "parquet"), ("s3proxy", "iceberg"), ("s3proxy", "delta")]
 KILLS = [("local", "iceberg", *stage) for stage in KILLED_AT]
