@@ -42,12 +42,16 @@ class Maker:
     def __init__(self, dice: Random) -> None:
         self.dice = dice
 
-    def plan(self) -> Plan:
-        return {number: self.field(f"f{number}") for number in self.dice.sample(range(1, 5), self.dice.randint(0, 4))}
+    def plan(self, *, of_reader: bool = False) -> Plan:
+        numbers = self.dice.sample(range(1, 5), self.dice.randint(0, 4))
+        return {number: self.field(f"f{number}", of_reader=of_reader) for number in numbers}
 
-    def field(self, name: str) -> Field:
+    def field(self, name: str, *, of_reader: bool) -> Field:
         kind = self.dice.choice([*TYPES, Fd.TYPE_MESSAGE])
-        labels = [OPTIONAL, OPTIONAL, REPEATED, *([REQUIRED] if kind != Fd.TYPE_MESSAGE else [])]
+        labels = [OPTIONAL, OPTIONAL, REPEATED]
+        # No message can be written that has to contain itself.
+        if of_reader or kind != Fd.TYPE_MESSAGE:
+            labels.append(REQUIRED)
         label = self.dice.choice(labels)
         oneof = self.dice.choice([None, None, 0, 1]) if label == OPTIONAL else None
         default = (
@@ -56,12 +60,12 @@ class Maker:
         return Field(name, kind, label, oneof, default)
 
     def changed(self, plan: Plan) -> Plan:
-        """A message that differs here and there, or not at all."""
+        """Return a plan for a reader that differs here and there, or not at all."""
         result: Plan = {}
         for number, field in plan.items():
             match self.dice.randint(0, 11):
                 case 0 | 1:
-                    result[number] = self.field(field.name)
+                    result[number] = self.field(field.name, of_reader=True)
                 case 2:
                     result[number] = Field(f"g{number}", field.type, field.label, field.oneof, field.default)
                 case 3:
@@ -72,8 +76,8 @@ class Maker:
                     result[number] = field
         return result
 
-    def document(self, plan: Plan) -> Any:
-        """A document with the message M, compiled without protoc."""
+    def document(self, plan: Plan) -> descriptor_pb2.FileDescriptorProto:
+        """Return the descriptor of a document with the message M."""
         third = self.dice.random() < 0.5
         names = self.dice.choice([enum_values for enum_values in ENUMS if enum_values[0][0] == 0 or not third])
         file = descriptor_pb2.FileDescriptorProto(name="d.proto", syntax="proto3" if third else "proto2")
@@ -93,9 +97,7 @@ class Maker:
                 part.oneof_index = used.index(field.oneof)
             if field.default and not third:
                 part.default_value = field.default
-        pool = DescriptorPool()
-        pool.AddSerializedFile(file.SerializeToString())
-        return pool.FindFileByName("d.proto")
+        return file
 
     def message(self, descriptor: Any, numbers: set[int], share: float = 0.7, depth: int = 2) -> Any:
         """A message with all that is required, and some of the fields ``numbers``."""
@@ -123,6 +125,13 @@ class Maker:
             return self.dice.choice([*(value.number for value in field.enum_type.values), *more])
         pool = values(field.type)
         return self.dice.choice([*pool, type(pool[0])()])
+
+
+def compile_document(document: descriptor_pb2.FileDescriptorProto) -> Any:
+    """Return the descriptor of a document, in a pool of its own."""
+    pool = DescriptorPool()
+    pool.AddSerializedFile(document.SerializeToString())
+    return pool.FindFileByName(document.name)
 
 
 # Whether a message inside has such a value, or none, is the same to readers of proto3.
@@ -183,12 +192,14 @@ def numbers_of(difference: Difference, writer: Any, reader: Any) -> set[int]:
 def judge(dice: Random, tally: Tally) -> None:
     maker = Maker(dice)
     first = maker.plan()
-    second = maker.changed(first) if dice.random() < 0.8 else maker.plan()
-    old, new = maker.document(first), maker.document(second)
+    second = maker.changed(first) if dice.random() < 0.8 else maker.plan(of_reader=True)
+    documents = maker.document(first), maker.document(second)
+    for document in documents:
+        assert comparison.find_differences(compile_document(document), compile_document(document)) == []
+    old, new = map(compile_document, documents)
     writer, reader = old.message_types_by_name["M"], new.message_types_by_name["M"]
     kind = message_factory.GetMessageClass(reader)
     differences = comparison.find_differences(new, old)
-    assert comparison.find_differences(old, old) == []
     # Readers ignore names of open enums that they do not know, which only their numbers tell.
     symbols = [{value.name for value in message.enum_types_by_name["E"].values} for message in (old, new)]
     both = {field.number for field in writer.fields} & {field.number for field in reader.fields}
