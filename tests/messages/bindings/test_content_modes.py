@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -64,6 +65,15 @@ def attributes_of(message: Message) -> dict[str, Any]:
     return dict(binding.attributes(message, binding.values(message)))
 
 
+def list_rows(rows_by_protocol: Mapping[str, Sequence[tuple[Message, Any]]]) -> list[Any]:
+    """Return the rows of all protocols as parameters, each named by its protocol and its number there."""
+    return [
+        pytest.param(*row, id=f"{protocol} {number}")
+        for protocol, rows in rows_by_protocol.items()
+        for number, row in enumerate(rows)
+    ]
+
+
 MODES: dict[str, list[tuple[Message, Mode]]] = {
     "HTTP": [
         (post(("Content-Type", "application/cloudevents+json; charset=utf-8")), Mode.STRUCTURED),
@@ -119,11 +129,10 @@ MODES: dict[str, list[tuple[Message, Mode]]] = {
 }
 
 
-@pytest.mark.parametrize("protocol", MODES)
-def test_modes(protocol: str) -> None:
+@pytest.mark.parametrize(("message", "mode"), list_rows(MODES))
+def test_modes(message: Message, mode: Mode) -> None:
     """K-1, K-21, K.5"""
-    for message, mode in MODES[protocol]:
-        assert mode_of(message) is mode, message
+    assert mode_of(message) is mode
 
 
 QUOTED = '"a \\"b\\" %25"'
@@ -190,13 +199,12 @@ INVALID: dict[str, list[tuple[Message, str]]] = {
 }
 
 
-@pytest.mark.parametrize("protocol", INVALID)
-def test_invalid_attributes_are_rejected(protocol: str) -> None:
+@pytest.mark.parametrize(("message", "complaint"), list_rows(INVALID))
+def test_invalid_attributes_are_rejected(message: Message, complaint: str) -> None:
     """K.5"""
-    for message, complaint in INVALID[protocol]:
-        with pytest.raises(EventError, match=complaint) as caught:
-            attributes_of(message)
-        assert caught.value.reason == "invalid_cloudevent"
+    with pytest.raises(EventError, match=complaint) as caught:
+        attributes_of(message)
+    assert caught.value.reason == "invalid_cloudevent"
 
 
 LETTERS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1)
@@ -221,13 +229,17 @@ def test_attributes_survive_encoding(
     """Only AMQP keeps the types (K-23)."""
     text = data.draw(texts)
     binding, head = find(protocol), {**CE, "id": text}
-    event = CloudEvent(attributes={**head, "n": 5, "b": True}, value=[1])
-    encoded = binding.encode(event, Mode.BINARY)
-    assert attributes_of(encoded) == {**head, "n": number, "b": flag, "datacontenttype": "application/json"}
-    assert (mode_of(encoded), encoded.body) == (Mode.BINARY, b"[1]")
-    if protocol in ("HTTP", "NATS"):
-        assert all(value.isascii() and value.isprintable() for _, value in encoded.sections["headers"])
-    assert mode_of(binding.encode(event, Mode.STRUCTURED)) is Mode.STRUCTURED
+    attributes: dict[str, str | int | bool] = {**head, "n": 5, "b": True}
+    for event, body, content_type in (
+        (CloudEvent(attributes=attributes, value=[1]), b"[1]", {"datacontenttype": "application/json"}),
+        (CloudEvent(attributes=attributes, body=b"x"), b"x", {}),
+    ):
+        encoded = binding.encode(event, Mode.BINARY)
+        assert attributes_of(encoded) == {**head, "n": number, "b": flag, **content_type}
+        assert (mode_of(encoded), encoded.body) == (Mode.BINARY, body)
+        if protocol in ("HTTP", "NATS"):
+            assert all(value.isascii() and value.isprintable() for _, value in encoded.sections["headers"])
+        assert mode_of(binding.encode(event, Mode.STRUCTURED)) is Mode.STRUCTURED
 
 
 def test_events_without_data() -> None:
@@ -242,17 +254,18 @@ def test_mqtt_3_has_only_the_structured_mode() -> None:
     assert mqtt.MQTT3.encode(CloudEvent(attributes=CE), Mode.BINARY).content_type == STRUCTURED
 
 
-SHAPES: dict[str, list[dict[str, Any]]] = {
-    "HTTP": [{"headers": headers} for headers in ("x", [1], [{"value": "x"}], [{"name": ""}])],
-    "KAFKA": [{"topic": 5}, {"key": {}}, {"key_base64": 5}, {"headers": "x"}, {"headers": [1]}],
-    "NATS": [{"subject": 5}, {"reply-to": []}, {"headers": "x"}],
-    "MQTT/5.0": [{"topic_name": 5}, {"content_type": 5}, {"user_properties": "x"}],
-    "AMQP/1.0": [{"properties": []}, {"application-properties": {"a": "x"}}],
+SHAPES: dict[str, list[tuple[str, Any]]] = {
+    "HTTP": [("headers", headers) for headers in ("x", [1], [{"value": "x"}], [{"name": ""}])],
+    "KAFKA": [("topic", 5), ("key", {}), ("key_base64", 5), ("headers", "x"), ("headers", [1])],
+    "NATS": [("subject", 5), ("reply-to", []), ("headers", "x")],
+    "MQTT/5.0": [("topic_name", 5), ("content_type", 5), ("user_properties", "x")],
+    "AMQP/1.0": [("properties", []), ("application-properties", {"a": "x"})],
 }
 
 
-@pytest.mark.parametrize("protocol", SHAPES)
-def test_options_of_the_wrong_shape(protocol: str) -> None:
-    for options in SHAPES[protocol]:
-        with pytest.raises(PropertyError, match=rf"protocoloptions\.{next(iter(options))}"):
-            find(protocol).properties(options)
+@pytest.mark.parametrize(
+    ("protocol", "name", "value"), [(protocol, *option) for protocol, options in SHAPES.items() for option in options]
+)
+def test_options_of_the_wrong_shape(protocol: str, name: str, value: Any) -> None:
+    with pytest.raises(PropertyError, match=rf"protocoloptions\.{name}"):
+        find(protocol).properties({name: value})
