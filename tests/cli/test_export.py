@@ -70,13 +70,17 @@ def test_a_file_is_replaced_whole_or_not_at_all(cli: Cli) -> None:
         (("--db", "sqlite:///gone.db"), 1, "there is no registry at gone.db"),
         (("--server", "http://127.0.0.1:9"), 1, "cannot reach the server at http://127.0.0.1:9"),
         (("-o", "gone/m.json"), 1, "gone/m.json: cannot be written: No such file or directory"),
-        (("-o", "/dev/full/x.json"), 1, "error: /dev/full/x.json: cannot be written: Not a directory\n"),
         (("/messagegroups/gone", "--out", "book/"), 1, "there is nothing to write"),
     ],
 )
 def test_invalid_export_is_an_error(cli: Cli, arguments: tuple[str, ...], code: int, message: str) -> None:
     assert cli("export", *arguments).reported(code, message)
     assert not Path("gone.db").exists()
+
+
+def test_a_full_disk(cli: Cli) -> None:
+    ran = cli("export", "-o", "/dev/full/x.json")
+    assert (ran.code, ran.err) == (1, "error: /dev/full/x.json: cannot be written: Not a directory\n")
 
 
 @pytest.mark.parametrize("xid", ["/nonsense", "/messagegroups/gone"])

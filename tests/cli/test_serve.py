@@ -11,6 +11,7 @@ import pytest
 from tests.serving import kept_port, serving
 
 from signalbook import settings
+from signalbook.cli.serve import PANELS
 
 from .conftest import Cli, Server, wait_until
 
@@ -30,6 +31,10 @@ def test_every_setting_is_an_option(cli: Cli) -> None:
     ran = cli("serve", "--help")
     for name in settings.names():
         assert f"{settings.option_for(name)} " in ran.out, name
+
+
+def test_every_setting_is_in_one_panel() -> None:
+    assert sorted(" ".join(PANELS.values()).split()) == sorted(settings.names())
 
 
 def test_help_begins_with_the_most_used_options(cli: Cli) -> None:

@@ -64,8 +64,21 @@ def test_no_statement_walks_through_a_table(explained: tuple[Statements, DriverC
 @pytest.mark.parametrize(
     ("name", "step"),
     [
-        ("named", "SEARCH entities USING INDEX entities_by_uri (uri=?)"),
-        ("holders", "SEARCH entities USING INDEX entities_by_document (document=? AND parent=?)"),
+        ("named", "entities_by_uri (uri=?)"),
+        ("holders", "entities_by_document (document=? AND parent=?)"),
+    ],
+)
+def test_versions_are_searched_first(explained: tuple[Statements, DriverConnection], name: str, step: str) -> None:
+    """A-21, A-45"""
+    statements, connection = explained
+    first, *others = plan(connection, _sql(statements, name), PARAMETERS).splitlines()
+    assert first == f"SEARCH entities USING INDEX {step}"
+    assert "SCAN entities" not in "".join(others)
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
         ("newest", "USING INDEX entities_by_rank (parent=? AND rank>?)"),
         ("leaves", "USING INDEX entities_by_rank (parent=? AND (rank,folded)>(?,?))"),
         ("leaves", "USING INDEX entities_by_ancestor (parent=? AND ancestorid=?)"),
@@ -76,7 +89,7 @@ def test_no_statement_walks_through_a_table(explained: tuple[Statements, DriverC
     ],
 )
 def test_versions_are_found_by_index(explained: tuple[Statements, DriverConnection], name: str, step: str) -> None:
-    """A-21, A-45"""
+    """A-21"""
     statements, connection = explained
     steps = plan(connection, _sql(statements, name), PARAMETERS)
     assert step in steps

@@ -36,6 +36,10 @@ def refused(client: Client, method: str, path: str, body: Any = None, **headers:
     return response.status_code, response.json()["error_code"]
 
 
+def test_anonymous_request_is_answered_with_401(client: Client) -> None:
+    assert refused(client, "GET", "/subjects/open/versions") == (401, 401)
+
+
 def test_writer_of_one_subject_can_write_only_this_subject(client: Client, store: Store) -> None:
     put_policy(store, rule("read", "create", "update", "delete", on=f"{SCHEMAS}/open"))
     assert (
