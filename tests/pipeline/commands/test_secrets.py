@@ -211,6 +211,16 @@ def test_run_reveals_no_secret(
     assert all(name.encode() in event_log for name in FOR_WORKERS)
 
 
+@pytest.mark.soak
+def test_stream_reveals_no_secret(
+    source_url: str, registry: tuple[str, str], lake: Place, outputs_: Told, tmp_path: Path
+) -> None:
+    write_job(tmp_path, registry[0], source_url, "iceberg", lake, LOGINS["kafka"])
+    assert [report["read"] for report in outputs_.run("stream", "--once")] == [20]
+    assert "signalbook_pipeline" in (tmp_path / "metrics.prom").read_text()
+    outputs_.check()
+
+
 @pytest.mark.parametrize(
     "source",
     [
