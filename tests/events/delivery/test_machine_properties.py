@@ -69,6 +69,7 @@ class Deliveries(RuleBasedStateMachine):
         self.now = datetime(2030, 1, 1, tzinfo=UTC)
         self.received: list[EventID] = []
         self.rejected: set[EventID] = set()
+        self.repeats = False  # True if events may come again: after kills, lost leases, updates and lost responses
         self.lease_moves(0, noticed=True)
 
     # Few rules, so that each is chosen often enough.
@@ -129,6 +130,7 @@ class Deliveries(RuleBasedStateMachine):
             case "stop":
                 self.stopped(other)
             case "lease":
+                self.repeats = True
                 self.lease_moves(server, noticed)
             case "update":
                 self.update(elsewhere)
@@ -145,6 +147,7 @@ class Deliveries(RuleBasedStateMachine):
 
     def update(self, elsewhere: int | None) -> None:
         """Update the subscription in the store; the servers notice it later."""
+        self.repeats = True
         self.subscription = replace(self.subscription, revision=self.subscription.revision + 1)
         self.stored = resumed(self.stored)
         if elsewhere is not None and elsewhere <= self.last and str(elsewhere) != self._start(self.subscription):
@@ -198,6 +201,7 @@ class Deliveries(RuleBasedStateMachine):
 
     def killed(self, server: int, heir: int) -> None:
         """Kill the server and start it again. Events that the sink received stay received."""
+        self.repeats = True
         self.servers[server] = Server()
         if self.holder == server:
             self.holder = None
@@ -262,6 +266,18 @@ class Deliveries(RuleBasedStateMachine):
         """Whatever the store says is done with was taken or refused."""
         settled = {event_id for event_id in self.events if self.start < event_id[0] <= self.stored.position}
         assert settled <= set(self.received) | self.rejected
+
+    @invariant()
+    def everything_is_counted_once(self) -> None:
+        """The state to store has the numbers of events that the sink took and rejected, unless events come again."""
+        server = self.serving()
+        if self.repeats or server is None:
+            return
+        state = server.unwritten[-1].state if server.unwritten else self.stored
+        under_way = 0 if server.attempt is None else server.attempt.taken
+        assert len(set(self.received)) == len(self.received)
+        assert state.delivered == len(self.received) - under_way
+        assert state.rejected == len(self.rejected)
 
     @invariant()
     def at_most_one_attempt(self) -> None:
@@ -387,6 +403,7 @@ class Deliveries(RuleBasedStateMachine):
         assert attempt is not None
         assert server.delivery is not None
         before = server.delivery
+        self.repeats |= error is not None and error.delivered < attempt.taken
         if error is not None and error.rejected and error.delivered < len(attempt.sent):
             self.rejected.add(attempt.sent[error.delivered])
         sent = len(attempt.sent)
@@ -403,10 +420,15 @@ class Deliveries(RuleBasedStateMachine):
         assert delivery is not None
         settled = len(attempt.sent) if error is None else min(error.delivered, len(attempt.sent))
         server.acknowledged |= set(attempt.sent[:settled])
-        wait = error.retry_after if error is not None else None
-        if wait and not delivery.state.over and error is not None and not error.rejected:
+        if error is None or error.rejected or delivery.state.over:
+            return
+        wait = error.retry_after or 0.0
+        if not isinstance(error, NotYet):
             assert delivery.phase is Phase.WAITING
-            assert delivery.due >= self.clock + wait
+            assert delivery.due >= self.clock + max(wait, BACKOFF.first / 2)
+        elif wait:
+            assert delivery.phase is Phase.WAITING
+            assert delivery.due == self.clock + wait
 
     def write(self, server: Server) -> None:
         """Write the checkpoints in one transaction, in which older revisions are discarded."""
