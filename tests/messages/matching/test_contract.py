@@ -476,11 +476,18 @@ def of_dataschema(uri: str) -> dict[str, JSONObject]:
 OUTCOMES: dict[str, tuple[dict[str, JSONObject], dict[str, Any], Message, str]] = {
     "nothing defined": ({}, {}, make_event(), "no_match"),
     "a declared content type excludes others": (
-        {"m": {**typed("t", datacontenttype={"value": "application/protobuf"}), **PROTO}}, {},
-        make_event(datacontenttype="application/json", data={}), "metadata_violation"),
+        {"m": {**typed("t", datacontenttype={"value": "application/protobuf"}), **PROTO}},
+        {},
+        make_event(datacontenttype="application/json", data={}),
+        "metadata_violation",
+    ),
     "K-26.1 files have no protocol": ({"m": {**typed("t"), **ONE_HEADER}}, {}, make_event(), "m"),
-    "K-27 but strict delivery": ({"m": {**typed("t"), **ONE_HEADER}}, {"strict_delivery": True}, make_event(),
-        "no_match"),
+    "K-27 but strict delivery": (
+        {"m": {**typed("t"), **ONE_HEADER}},
+        {"strict_delivery": True},
+        make_event(),
+        "no_match",
+    ),
     "K-30 broken JSON is no schema violation": (TWO_ENUMS, {}, post(("X", "1"), body=b"{"), "decode_error"),
     "K-46 tombstone dropped": (RECORDS, {"on_tombstone": "drop"}, record("t", None, key=b"k"), "Dropped"),
     "K-46 tombstone": (RECORDS, {"on_tombstone": "dead_letter"}, record("t", None, key=b"k"), "schema_violation"),
@@ -488,8 +495,12 @@ OUTCOMES: dict[str, tuple[dict[str, JSONObject], dict[str, Any], Message, str]] 
     "K-46 an empty value": (RECORDS, {"on_tombstone": "drop"}, record("t", b"", key=b"k"), "decode_error"),
     "K-46 a value": (RECORDS, {"on_tombstone": "drop"}, record("t", b"{}", key=b"k"), "m"),
     "K-46 another topic": (RECORDS, {"on_tombstone": "drop"}, record("other", None, key=b"k"), "no_match"),
-    "K-28 a near miss is not dropped": ({"m": typed("t", subject={"required": True})}, {"on_no_match": "drop"},
-        make_event(), "metadata_violation"),
+    "K-28 a near miss is not dropped": (
+        {"m": typed("t", subject={"required": True})},
+        {"on_no_match": "drop"},
+        make_event(),
+        "metadata_violation",
+    ),
     "K-42 no schema": ({"m": typed("t")}, {}, make_event(data=5), "m"),
     "K-42 a schema is required": ({"m": typed("t")}, {"required_schema": True}, make_event(data=5), "schema_not_found"),
     "K-31 F-49 payloads come last": (PAYLOADS, {}, post(("X", "1"), body=b"1"), "h"),
@@ -500,12 +511,20 @@ OUTCOMES: dict[str, tuple[dict[str, JSONObject], dict[str, Any], Message, str]] 
     "K-32 the type is no id": (UNTYPED, {}, make_event(type="x"), "ambiguous"),
     "K-32 an id is but a hint": ({**UNTYPED, "t": event(subject={"required": True})}, {}, make_event(type="t"), "u"),
     "F-32 L-31 a version": (of_dataschema(S), {}, make_event(dataschema=f"https://r.example{S}/versions/2"), "m"),
-    "F-32 L-31 another schema": (of_dataschema(S), {}, make_event(dataschema=f"https://r.example{S}2"),
-        "metadata_violation"),
+    "F-32 L-31 another schema": (
+        of_dataschema(S),
+        {},
+        make_event(dataschema=f"https://r.example{S}2"),
+        "metadata_violation",
+    ),
     "F-32 a URL": (of_dataschema("https://r.example/s"), {}, make_event(dataschema="https://r.example/s"), "m"),
-    "F-32 another URL": (of_dataschema("https://r.example/s"), {}, make_event(dataschema="https://r.example/t"),
-        "metadata_violation"),
-}  # fmt: skip
+    "F-32 another URL": (
+        of_dataschema("https://r.example/s"),
+        {},
+        make_event(dataschema="https://r.example/t"),
+        "metadata_violation",
+    ),
+}
 
 
 @pytest.mark.parametrize(("definitions", "policy", "message", "expected"), OUTCOMES.values(), ids=OUTCOMES)
