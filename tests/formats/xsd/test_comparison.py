@@ -161,6 +161,11 @@ SIMPLE: Pairs = [
     (simple("xs:string", ("maxLength", 5)), simple("xs:string", ("maxLength", 6)), None, "max_length_decreased"),
     (simple("xs:string"), simple("xs:string", ("maxLength", 6)), "max_length_added", None),
     (simple("xs:string", ("length", 3)), simple("xs:string", ("minLength", 2)), None, "min_length_increased"),
+    (simple("xs:language"), simple("xs:NCName", ("minLength", 1)), None, "type_narrowed"),
+    (simple("xs:language"), simple("xs:token", ("minLength", 2)), "min_length_increased", "type_narrowed"),
+    (simple("xs:int"), simple("xs:string", ("minLength", 1)), None, "type_changed"),
+    (simple("xs:int"), simple("xs:string", ("minLength", 2)), "type_changed", "type_changed"),
+    (of_list("xs:int"), simple("xs:string", ("minLength", 1)), "type_changed", "type_changed"),
     (simple("xs:string", ("pattern", "a+")), simple("xs:string"), None, "pattern_added"),
     (simple("xs:string", ("pattern", "a+")), simple("xs:string", ("pattern", "b"), ("pattern", "a+")), None, "pattern_changed"),  # noqa: E501
     (simple("xs:string"), simple("xs:string", ("pattern", ".*")), "pattern_added", None),

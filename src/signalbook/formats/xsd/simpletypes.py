@@ -111,10 +111,12 @@ class _Facets:
 
     @cached_property
     def lengths(self) -> tuple[int, float]:
+        """The minimum and the maximum number of characters, bytes or items."""
         length, least, most = (self.find_value(tag) for tag in _LENGTH_FACETS)
         if length is not None:
             return length, length
-        return least or 0, float("inf") if most is None else most
+        # Names, numbers, dates and the like are never empty, although no facet says so.
+        return max(least or 0, int(_is_one_item(self))), float("inf") if most is None else most
 
     @property
     def is_integer(self) -> bool:
@@ -371,7 +373,9 @@ def _compare_floats(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
 
 def _compare_as_text(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
     """Return the problems of reading values of any kind as a type whose values are texts."""
-    if new.patterns or new.enumeration is not None or new.assertions or new.lengths != (0, float("inf")):
+    # A text has at least as many characters as its value has items or bytes.
+    has_length = old.lengths[0] >= new.lengths[0] and new.lengths[1] == float("inf")
+    if new.patterns or new.enumeration is not None or new.assertions or not has_length:
         why = f"the text of a {_name_type(old.xsd)} need not be one that is accepted here"
         return [_make_changed_problem(old.xsd, new.xsd, why)]
     return []
