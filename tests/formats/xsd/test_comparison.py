@@ -186,7 +186,9 @@ SIMPLE: Pairs = [
     (simple("xs:date", ("minInclusive", "2020-01-01")), simple("xs:date", ("minInclusive", "2019-01-01")), None, "minimum_increased"),  # noqa: E501
     (of_list("xs:int"), of_list("xs:long"), None, "minimum_increased"),
     (simple("xs:int"), of_list("xs:int"), None, "type_changed"),
-    (simple("xs:string"), of_list("xs:string"), "type_changed", None),
+    (simple("xs:string"), of_list("xs:string"), "whitespace_changed", None),
+    (simple("xs:string", ("pattern", "[a-z]+")), of_list("xs:string"), "undecided", "type_changed"),
+    (simple("xs:string"), of_list("xs:int"), "type_changed", None),
     (of_list("xs:int"), simple("xs:string"), None, "type_changed"),
     (of_union("xs:int", "xs:date"), of_union("xs:date", "xs:long", "xs:time"), None, "type_changed|minimum_increased"),
     (of_union("xs:int", "xs:date"), simple("xs:string"), None, "type_changed"),

@@ -238,7 +238,10 @@ def _compare_varieties(old: _Facets, new: _Facets, spend: Callable[[int], None],
     is_list = isinstance(old.builtin, XsdList)
     if isinstance(new.builtin, XsdList):
         if not is_list and not _is_one_item(old):
-            return [_make_changed_problem(old.xsd, new.xsd, "texts with spaces would be read as lists")]
+            # The writer's patterns may exclude spaces, so this reason needs a text that is refused.
+            rule = "type_changed" if old.patterns or not _takes_any_list(new) else "whitespace_changed"
+            message = "texts with spaces would be read as lists"
+            return [SimpleTypeProblem(rule, *_format_both(old, new), message)]
         items = old.builtin.item_type if is_list else old.xsd
         problems = _find_problems(items, new.builtin.item_type, spend, depth + 1)
         lengths = old.lengths if is_list else (1, 1)
@@ -259,6 +262,14 @@ def _is_one_item(facets: _Facets) -> bool:
     if facets.primitive == names.XSD_STRING:
         return any(_is_derived(facets.builtin, name) for name in (_NAME, _LANGUAGE, _NMTOKEN))
     return facets.primitive not in ("", names.XSD_ANY_URI, names.XSD_BASE64_BINARY, names.XSD_HEX_BINARY)
+
+
+def _takes_any_list(facets: _Facets) -> bool:
+    """Return True if a list type accepts every text."""
+    items = _Facets(facets.builtin.item_type)
+    if _is_restricted(facets) or _is_restricted(items):
+        return False
+    return _takes_any_text(items) or items.builtin.name in _WHITESPACE_TYPES
 
 
 def _compare_union(old: _Facets, new: _Facets, spend: Callable[[int], None], depth: int) -> list[SimpleTypeProblem]:
