@@ -356,6 +356,14 @@ def test_fixed_values_of_attributes_that_wildcards_allow(process: str) -> None:
     assert why(text(root + free), text(described + free)) == expected
 
 
+@pytest.mark.parametrize("process", ["lax", "skip"])
+def test_declarations_within_an_element_of_any_type_that_a_wildcard_allows(process: str) -> None:
+    any_element = element("d", "xs:anyType", more='nillable="true"')
+    old = text(of(choice(wild(process=process, occurs=""))))
+    new = text(of(choice(any_element, wild(process="skip", occurs=""))) + '<xs:element name="z" type="xs:int"/>')
+    assert ("z", "element_added_to_open_content_model") in why(old, new)
+
+
 def test_fixed_values_of_elements_in_any_content() -> None:
     root = of(seq(wild(process="lax")))
     anything = '<xs:element name="b" type="xs:anyType" nillable="true"{}/>'
