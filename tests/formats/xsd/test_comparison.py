@@ -170,6 +170,9 @@ SIMPLE: Pairs = [
     (simple("xs:string", ("pattern", "a+")), simple("xs:string", ("pattern", "b"), ("pattern", "a+")), None, "pattern_changed"),  # noqa: E501
     (simple("xs:string"), simple("xs:string", ("pattern", ".*")), "pattern_added", None),
     (simple("xs:token"), simple("xs:token", ("pattern", ".*")), None, None),
+    (simple("xs:int"), simple("xs:token", ("pattern", ".*")), None, "type_changed"),
+    (simple("xs:int"), simple("xs:string", ("pattern", ".*")), "type_changed|undecided", "type_changed"),
+    (of_union("xs:token", "xs:boolean"), simple("xs:normalizedString", ("pattern", ".*")), "whitespace_changed", "whitespace_changed"),  # noqa: E501
     (simple("xs:string", ("pattern", "a+")), simple("xs:string", ("pattern", "a*")), "undecided", "pattern_changed"),
     (simple("xs:decimal", ("pattern", "\\d{1,2}")), simple("xs:decimal", ("pattern", "\\d{1,2}"), ("totalDigits", 6)), "undecided", None),  # noqa: E501
     (simple("xs:boolean", ("pattern", "\\d")), simple("xs:float"), "undecided", "type_changed"),
@@ -197,7 +200,6 @@ SIMPLE: Pairs = [
     (simple("xs:QName"), simple("xs:NCName"), "type_changed", "type_changed"),
     # All texts are accepted, or no text was found that is not: nothing else may be said.
     (simple("xs:boolean"), of_union("xs:decimal", "xs:language"), "undecided", "type_changed"),
-    (simple("xs:int"), simple("xs:token", ("pattern", ".*")), "undecided", "type_changed"),
     (simple("xs:language"), simple("xs:NCName"), None, "type_narrowed"),
     (simple("xs:anyURI", ("enumeration", "ab")), simple("xs:NMTOKEN"), None, "enumeration_added"),
     (simple("xs:double", ("enumeration", "1e3")), of_union("xs:language", "xs:NMTOKEN"), "type_changed", "type_changed"),  # noqa: E501

@@ -386,7 +386,8 @@ def _compare_as_text(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
     """Return the problems of reading values of any kind as a type whose values are texts."""
     # A text has at least as many characters as its value has items or bytes.
     has_length = old.lengths[0] >= new.lengths[0] and new.lengths[1] == float("inf")
-    if new.patterns or new.enumeration is not None or new.assertions or not has_length:
+    is_matched = all(_takes_all_lines(new, patterns) for patterns in new.patterns)
+    if not is_matched or new.enumeration is not None or new.assertions or not has_length:
         why = f"the text of a {_name_type(old.xsd)} need not be one that is accepted here"
         return [_make_changed_problem(old.xsd, new.xsd, why)]
     return []
@@ -435,21 +436,22 @@ def _compare_texts(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
     compared by their text only.
     """
     problems = []
-    is_one_line = old.spaces > 0  # a dot matches any character except a line break
     for required in new.patterns:
-        if not any(writer_patterns <= required for writer_patterns in old.patterns) and not (
-            is_one_line and ".*" in required
-        ):
-            pattern_text = " or ".join(sorted(required))
-            rule = "pattern_changed" if old.patterns else "pattern_added"
-            before = " or ".join(sorted(old.patterns[0])) if old.patterns else "any text"
-            message = (
-                f"texts may be written that need not match {pattern_text}; patterns are not compared with each other"
-            )
-            problems.append(SimpleTypeProblem(rule, before, pattern_text, message))
+        if _takes_all_lines(new, required) or any(writer_patterns <= required for writer_patterns in old.patterns):
+            continue
+        pattern_text = " or ".join(sorted(required))
+        rule = "pattern_changed" if old.patterns else "pattern_added"
+        before = " or ".join(sorted(old.patterns[0])) if old.patterns else "any text"
+        message = f"texts may be written that need not match {pattern_text}; patterns are not compared with each other"
+        problems.append(SimpleTypeProblem(rule, before, pattern_text, message))
     for test in sorted(new.assertions - old.assertions):
         problems.append(_make_undecided_problem(old.xsd, new.xsd, f"the assertion {test} is not proven"))
     return problems
+
+
+def _takes_all_lines(facets: _Facets, patterns: frozenset[str]) -> bool:
+    """Return True if line breaks become spaces in texts of a type, and one of its patterns matches all other texts."""
+    return facets.spaces > 0 and ".*" in patterns
 
 
 def _compare_values(old: _Facets, new: _Facets, *, same: bool) -> list[SimpleTypeProblem]:
