@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from copy import deepcopy
 from random import Random
 from typing import Any, Final
-from xml.etree.ElementTree import Element, tostring
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 from xmlschema.validators import XsdAnyElement, XsdElement, XsdGroup
 
@@ -45,8 +45,8 @@ TEXTS: Final = [
     *dict.fromkeys(text for _, _, texts in FAMILIES for text in texts),
     "", " a ", "x y z", "abcde", "a:b", "A", "01", "1.0", "1.50", "1.555", "-1", "0", "6", "7", "127", "200", "-129",
     "999", "1234", "12345", "40000", "99999999999", "true", "2020-01-09", "2019-12-31Z", "1 2", "1 2 3 4", "\t",
-    "1e0", "2e0", "3e0", "4e0", "5e0", "a\tb", "+1", "+4", "2.5", "3.5", "4.5", "5.5", "3.14159265",
-    "abcdef", "abcdefg", "_", "_a", "a_b", "abcdefghi",
+    "1e0", "2e0", "3e0", "4e0", "5e0", "a\tb", "+1", "+2", "+3", "+4", "+5", "2.5", "3.5", "4.5", "5.5", "3.14159265",
+    "-40000", "0000001", "abcdef", "abcdefg", "_", "_a", "a_b", "abcdefghi",
 ]  # fmt: skip
 _GROUPS: Final = ("sequence", "choice", "all")
 
@@ -421,7 +421,7 @@ class Writer:
         """Return an element that a wildcard takes, if there is one."""
         names = [*self.schema.elements]
         if wildcard.process_contents != "strict":
-            names += ["{urn:x}q", "{urn:x}a", *NAMES]
+            names += ["{urn:x}q", "{urn:x}a", *NAMES, *(name for name in self.wanted if name in NAMES)]
         name = self.dice.choice([name for name in names if wildcard.is_matching(name)] or NAMES)
         if wildcard.process_contents != "skip" and name in self.schema.elements:
             return self.element(self.schema.elements[name])
@@ -429,6 +429,9 @@ class Writer:
         node.text = self.dice.choice(TEXTS)
         if self.dice.random() < 0.3:
             node.attrib.update(dict.fromkeys(self.dice.sample(PREDEFINED, 3), "1 2"))
+        if self.dice.random() < 0.2:
+            child = SubElement(node, self.dice.choice(ROOTS))
+            child.text = self.dice.choice(TEXTS)
         return node
 
     def has_wanted(self, particle: Any) -> bool:

@@ -161,10 +161,18 @@ SIMPLE: Pairs = [
     (simple("xs:string", ("maxLength", 5)), simple("xs:string", ("maxLength", 6)), None, "max_length_decreased"),
     (simple("xs:string"), simple("xs:string", ("maxLength", 6)), "max_length_added", None),
     (simple("xs:string", ("length", 3)), simple("xs:string", ("minLength", 2)), None, "min_length_increased"),
+    (simple("xs:language"), simple("xs:NCName", ("minLength", 1)), None, "type_narrowed"),
+    (simple("xs:language"), simple("xs:token", ("minLength", 2)), "min_length_increased", "type_narrowed"),
+    (simple("xs:int"), simple("xs:string", ("minLength", 1)), None, "type_changed"),
+    (simple("xs:int"), simple("xs:string", ("minLength", 2)), "type_changed", "type_changed"),
+    (of_list("xs:int"), simple("xs:string", ("minLength", 1)), "type_changed", "type_changed"),
     (simple("xs:string", ("pattern", "a+")), simple("xs:string"), None, "pattern_added"),
     (simple("xs:string", ("pattern", "a+")), simple("xs:string", ("pattern", "b"), ("pattern", "a+")), None, "pattern_changed"),  # noqa: E501
     (simple("xs:string"), simple("xs:string", ("pattern", ".*")), "pattern_added", None),
     (simple("xs:token"), simple("xs:token", ("pattern", ".*")), None, None),
+    (simple("xs:int"), simple("xs:token", ("pattern", ".*")), None, "type_changed"),
+    (simple("xs:int"), simple("xs:string", ("pattern", ".*")), "type_changed|undecided", "type_changed"),
+    (of_union("xs:token", "xs:boolean"), simple("xs:normalizedString", ("pattern", ".*")), "whitespace_changed", "whitespace_changed"),  # noqa: E501
     (simple("xs:string", ("pattern", "a+")), simple("xs:string", ("pattern", "a*")), "undecided", "pattern_changed"),
     (simple("xs:decimal", ("pattern", "\\d{1,2}")), simple("xs:decimal", ("pattern", "\\d{1,2}"), ("totalDigits", 6)), "undecided", None),  # noqa: E501
     (simple("xs:boolean", ("pattern", "\\d")), simple("xs:float"), "undecided", "type_changed"),
@@ -181,7 +189,9 @@ SIMPLE: Pairs = [
     (simple("xs:date", ("minInclusive", "2020-01-01")), simple("xs:date", ("minInclusive", "2019-01-01")), None, "minimum_increased"),  # noqa: E501
     (of_list("xs:int"), of_list("xs:long"), None, "minimum_increased"),
     (simple("xs:int"), of_list("xs:int"), None, "type_changed"),
-    (simple("xs:string"), of_list("xs:string"), "type_changed", None),
+    (simple("xs:string"), of_list("xs:string"), "whitespace_changed", None),
+    (simple("xs:string", ("pattern", "[a-z]+")), of_list("xs:string"), "undecided", "type_changed"),
+    (simple("xs:string"), of_list("xs:int"), "type_changed", None),
     (of_list("xs:int"), simple("xs:string"), None, "type_changed"),
     (of_union("xs:int", "xs:date"), of_union("xs:date", "xs:long", "xs:time"), None, "type_changed|minimum_increased"),
     (of_union("xs:int", "xs:date"), simple("xs:string"), None, "type_changed"),
@@ -190,7 +200,6 @@ SIMPLE: Pairs = [
     (simple("xs:QName"), simple("xs:NCName"), "type_changed", "type_changed"),
     # All texts are accepted, or no text was found that is not: nothing else may be said.
     (simple("xs:boolean"), of_union("xs:decimal", "xs:language"), "undecided", "type_changed"),
-    (simple("xs:int"), simple("xs:token", ("pattern", ".*")), "undecided", "type_changed"),
     (simple("xs:language"), simple("xs:NCName"), None, "type_narrowed"),
     (simple("xs:anyURI", ("enumeration", "ab")), simple("xs:NMTOKEN"), None, "enumeration_added"),
     (simple("xs:double", ("enumeration", "1e3")), of_union("xs:language", "xs:NMTOKEN"), "type_changed", "type_changed"),  # noqa: E501
@@ -347,6 +356,14 @@ def test_fixed_values_of_attributes_that_wildcards_allow(process: str) -> None:
     assert why(text(root), text(root + fixed)) == (opened if process == "lax" else [])
     expected = [("r/@a", "attribute_added_to_open_content_model" if process == "skip" else "fixed_added")]
     assert why(text(root + free), text(described + free)) == expected
+
+
+@pytest.mark.parametrize("process", ["lax", "skip"])
+def test_declarations_within_an_element_of_any_type_that_a_wildcard_allows(process: str) -> None:
+    any_element = element("d", "xs:anyType", more='nillable="true"')
+    old = text(of(choice(wild(process=process, occurs=""))))
+    new = text(of(choice(any_element, wild(process="skip", occurs=""))) + '<xs:element name="z" type="xs:int"/>')
+    assert ("z", "element_added_to_open_content_model") in why(old, new)
 
 
 def test_fixed_values_of_elements_in_any_content() -> None:

@@ -24,10 +24,10 @@ _MAX_EXAMPLES: Final = 5
 
 class ComponentPair(NamedTuple):
     """The question whether ``reader`` accepts all of ``writer``. Both are elements or types, or
-    None if ``kind`` is "lax".
+    None if ``kind`` is "lax" or "skip", which is about any content that the writer checks in this way.
     """
 
-    kind: Literal["element", "type", "lax"]
+    kind: Literal["element", "type", "lax", "skip"]
     writer: Any
     reader: Any
 
@@ -94,9 +94,15 @@ class _Comparison:
         """Return the clauses that must all hold if the reader accepts everything that the writer allows."""
         self.spend(1)
         kind, old, new = question
-        if kind == "element":
-            return list(self._compare_elements(old, new))
-        return list(self._compare_types(old, new, _find_path(new)) if kind == "type" else self._compare_lax())
+        match kind:
+            case "element":
+                return list(self._compare_elements(old, new))
+            case "type":
+                return list(self._compare_types(old, new, _find_path(new)))
+            case "lax":
+                return list(self._compare_lax())
+            case "skip":
+                return list(self._compare_globals("skip"))
 
     def _compare_elements(self, old: XsdElement, new: XsdElement) -> Iterator[Clause[ComponentPair]]:
         path = _find_path(new)
@@ -302,8 +308,12 @@ class _Comparison:
         declared = self.writer.maps.elements.get(element.name)
         if strictness != "skip" and declared is not None:
             yield Clause((ComponentPair("element", declared, element),))
-        elif strictness != "strict" and not _is_anything(element):
+        elif strictness == "strict":
+            return
+        elif not _is_anything(element):
             yield _make_failed_clause(*_describe_opened(element))
+        else:
+            yield _make_open_clause(strictness)
 
     def _compare_wildcards(self, writer: Leaf, reader: Leaf, path: str) -> Iterator[Clause[ComponentPair]]:
         writer_strictness, reader_strictness = _find_strictness(writer), _find_strictness(reader)
@@ -319,10 +329,8 @@ class _Comparison:
         elif reader_strictness == "strict":
             message = "elements that are declared nowhere may be written, but are not accepted here"
             yield _make_failed_clause(path, "wildcard_narrowed", writer_strictness, reader_strictness, message)
-        elif writer_strictness == "lax":
-            yield Clause((ComponentPair("lax", None, None),))
         else:
-            yield from self._compare_globals("skip")
+            yield _make_open_clause(writer_strictness)
 
     def _compare_lax(self) -> Iterator[Clause[ComponentPair]]:
         """Yield clauses for a place with any content, where top-level declarations and named types must match."""
@@ -422,6 +430,11 @@ class _Comparison:
 
 def _make_failed_clause(path: str, rule: str, old: Any, new: Any, message: str) -> Clause[ComponentPair]:
     return Clause((), make_difference(path, rule, old, new, message))
+
+
+def _make_open_clause(strictness: str) -> Clause[ComponentPair]:
+    """Return the clause for a place where the reader allows any content that its declarations allow."""
+    return Clause((ComponentPair("lax" if strictness == "lax" else "skip", None, None),))
 
 
 def _describe_opened(part: Any) -> tuple[str, str, Any, Any, str]:
