@@ -191,6 +191,24 @@ def test_a_reference_rebound_while_it_is_compared_is_compared_again(
     assert compared == [0, 2]
 
 
+def test_a_reference_to_a_version_that_the_write_prunes_ends(store: Store, serve: Serve) -> None:
+    """The turn resolves the reference before it deletes the Version; work after the turn has to agree with it."""
+    client = serve(store)
+    schemas = {"singular": "schema", "maxversions": 1, "validateformat": True, "validatecompatibility": True}
+    groups = {"schemagroups": {"singular": "schemagroup", "resources": {"schemas": schemas}}}
+    assert client.put("/modelsource", {"groups": groups}).status_code == 200
+    first = details({"type": "integer"}, "JsonSchema/draft-07")
+    body = {"meta": {"compatibility": "full"}, "versions": {"1": first}}
+    assert client.put(f"{S}$details", body).status_code == 201
+    second = details({"$ref": f"{S}/versions/1", "description": "x" * IN_TURN}, "JsonSchema/draft-07")
+    with watched(work.Work, "work_out") as turns:
+        answer = client.put(f"{S}/versions/2$details", second)
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["compatibilityvalidated"] is True
+    assert len(turns) == 4  # for the schema alone, with its references, for these as the turn has them, to compare it
+    assert client.get(f"{S}/versions/1").status_code == 404
+
+
 @pytest.mark.parametrize("path", [f"{S}$details", f"/check{S}$details"])
 def test_too_many_steps_are_answered_with_400(store: Store, serve: Serve, path: str) -> None:
     client = serve(store, model="default", max_work=30_000)

@@ -97,6 +97,10 @@ def _locate_path(subject: str, path: str) -> str:
     return f"{subject}#{path}"
 
 
+class DocumentNotStored(Exception):
+    """Raised if the store does not have a document to load. Its ``str`` is the digest."""
+
+
 class Documents:
     """Document bytes by digest: ``new`` ones from this command, and stored ones as far as they were ``loaded``.
 
@@ -245,10 +249,16 @@ class Rows(Protocol):
     """
 
     def load(self, lookup: Lookup) -> None:
-        """Load the data of ``lookup`` into the ``stored`` data and the ``documents`` of the decision's context."""
+        """Load the data of ``lookup`` into the ``stored`` data and the ``documents`` of the decision's context.
+
+        Raises ``DocumentNotStored``.
+        """
 
     def load_snapshot(self, lookup: Lookup) -> None:
-        """Load as ``load`` does, after the turn of the write: what is loaded may be outdated in the next turn."""
+        """Load as ``load`` does, after the turn of the write: what is loaded may be outdated in the next turn.
+
+        Raises ``DocumentNotStored`` for a document that was removed, or that this write was to store.
+        """
 
     def add_neighbours(self, resource: ResourceCopy, mode: str) -> None:
         """Add the Versions to a partial Resource that determine the order of its Versions after the request."""

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from signalbook.engine.schemanames import load_named
 from signalbook.engine.write.commands import ONE_RESOURCE, Command, Intent, ResourceIntent, require_object
-from signalbook.engine.write.context import Context, CrossReferences, Documents, Lookup, Stored
+from signalbook.engine.write.context import Context, CrossReferences, DocumentNotStored, Documents, Lookup, Stored
 from signalbook.engine.write.lineage import ORDERED, rank
 from signalbook.engine.write.workingcopies import (
     OwnerCopy,
@@ -142,8 +142,9 @@ class WriteLoader:
             self.stored.names.load(load_named(self._index, self._reader, lookup.names))
         if digests := lookup.documents | documents.find_absent(contents):
             stored = self._reader.documents(digests)
-            # A document that the store has lost raises KeyError here. Otherwise the decision would request it forever.
-            documents.loaded |= {name: stored[name] for name in digests}
+            if lost := digests - stored.keys():
+                raise DocumentNotStored(min(lost))  # otherwise the decision would request it forever
+            documents.loaded |= stored
 
     def load_snapshot(self, lookup: Lookup) -> None:
         """Load as ``load`` does, from what is committed now. Call this after the turn of the write."""
