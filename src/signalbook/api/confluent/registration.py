@@ -83,7 +83,7 @@ _CONTENT_TYPES: Final = {"AVRO": "application/json", "JSON": "application/schema
 def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
     """Raise 42201 unless the schema can be used.
 
-    A check that takes too long for the turn of a write is postponed: the engine ends the turn then.
+    A check may be postponed. In a write, call this within ``work.complete``, which ends the turn then.
     """
     if new.format in request.sound:
         return
@@ -169,7 +169,8 @@ def register_in(
     mode = subjects.mode(subject)
     _check_mode(new, mode)
     check_references_allowed(session.view, subjects, new.body.references, subject.context)
-    check_schema(new, request)
+    with complete():  # other checks can read only a valid schema
+        check_schema(new, request)
     if mode != "IMPORT" and not request.flag("force"):
         _check_compatible(subjects, new)
     number = _choose_version(subjects, new)
