@@ -20,7 +20,8 @@ from tests.api.conftest import Client, Serve
 from tests.serving import serving
 
 from signalbook import work
-from signalbook.api.confluent import equivalence
+from signalbook.api.confluent import candidates, equivalence
+from signalbook.confluent import reserved
 from signalbook.engine.config import configuration
 from signalbook.engine.engine import Engine
 from signalbook.engine.write import compatibility
@@ -336,6 +337,22 @@ def test_many_versions_are_compared_with_a_schema_outside_of_the_turn(client: Cl
     assert again.json()["id"] == answers[0]["id"]
     assert (again.json()["version"], new.json()["version"]) == (1, 7)
     assert "work" in comparisons
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "query"),
+    [(candidates, "normalize_document", "?normalize=true"), (reserved, "build_file_descriptor", "")],
+)
+def test_protobuf_is_compiled_outside_of_the_turn(client: Client, module: Any, function: str, query: str) -> None:
+    """The compiler counts no steps, so the size of the document decides."""
+    assert client.put("/compat/confluent/config/s", {"validateFields": True}).status_code == 200
+    text = f'syntax = "proto3"; // {"x" * IN_TURN}\nmessage M {{ int32 a = 1; }}'
+    metadata = {"properties": {"confluent:reserved": "b"}}
+    with watched(module, function) as threads:
+        body = {"schema": text, "schemaType": "PROTOBUF", "metadata": metadata}
+        assert client.send("POST", SUBJECT + query, json=body).status_code == 200
+    assert "work" in threads
+    assert "write" not in threads
 
 
 CHECKING = """
