@@ -192,6 +192,20 @@ def test_a_reference_rebound_while_it_is_compared_is_compared_again(
     assert compared == [0, 2]
 
 
+def test_the_same_document_refers_to_other_documents_in_another_group(client: Client) -> None:
+    """Both are checked after the turn, each with the documents of its Group."""
+    text = f'syntax = "proto3"; import "p.proto"; // {"x" * IN_TURN}\nmessage M {{ P p = 1; }}'
+    part = 'syntax = "proto3"; message P {{ int32 {} = 1; }}'
+    for group in ("g", "h"):
+        body = {"schema": part.format(group), "format": "Protobuf/3"}
+        assert client.put(f"/schemagroups/{group}/schemas/p.proto$details", body).status_code == 201
+    groups = {group: {"schemas": {"s": {"schema": text, "format": "Protobuf/3"}}} for group in ("g", "h")}
+    answer = client.send("PATCH", "/", json={"schemagroups": groups})
+    assert answer.status_code == 200, answer.text
+    for group in ("g", "h"):
+        assert client.get(f"/schemagroups/{group}/schemas/s$details").json()["formatvalidated"] is True
+
+
 def test_a_reference_to_a_version_that_the_write_prunes_ends(store: Store, serve: Serve) -> None:
     """The turn resolves the reference before it deletes the Version; work after the turn has to agree with it."""
     client = serve(store)

@@ -77,6 +77,7 @@ def check_with_references(
     """
     before = set(context.documents.loaded)
     resolve = partial(context.resolve, xid)
+    own_key: Hashable = (key, xid)
     outcome: CheckResult[Item] | None = None
     while True:
         # Even a result computed in the background is checked here, because referenced documents may have changed since
@@ -90,8 +91,11 @@ def check_with_references(
             continue
         if outcome is not None and outcome.referred == referred:
             return outcome
-        if outcome is not None:
+        if outcome is not None and key is own_key:
             work.forget(key)
+        elif outcome is not None:
+            # Another schema of the request may have the same documents, but refer to other ones by the same names.
+            key = own_key
         outcome = work.worked_out(
             key,
             partial(_check_contents, judge, contents, resolve),
