@@ -79,8 +79,6 @@ def context_of(command: Command, model: Model, rows: FakeRows) -> Context:
         target=command.target,
         now=NOW,
         rows=rows,
-        stored=rows.stored,
-        documents=rows.documents,
     )
 
 
