@@ -117,17 +117,17 @@ def _check_after_turn(
 
     ``referred`` are the references that the turn resolved. They are not resolved again: later steps of the turn, such
     as deleting old Versions, may have changed ``context``, and then no turn would accept the result. All others are
-    resolved by what is committed; the next turn checks that they are the same in it.
+    resolved by ``context`` and what is committed. The next turn checks that they are the same in it.
     """
 
     def resolve(uri: str) -> bytes | None:
-        return referred[uri] if uri in referred else _resolve_committed(xid, context, uri)
+        return referred[uri] if uri in referred else _resolve_after_turn(xid, context, uri)
 
     return _check_contents(judge, contents, resolve)
 
 
-def _resolve_committed(xid: Xid, context: Context, uri: str) -> bytes | None:
-    """Return the committed document that ``xid`` refers to as ``uri``, or None if there is none (any more)."""
+def _resolve_after_turn(xid: Xid, context: Context, uri: str) -> bytes | None:
+    """Return the result of ``Context.resolve``, and load what is missing for it from what is committed."""
     while True:
         content = context.resolve(xid, uri)
         missing = context.take_missing(contents=True)
