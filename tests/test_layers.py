@@ -19,7 +19,7 @@ SOURCE = ROOT / "src" / "signalbook"
 KIT = sorted((ROOT / "conformance" / "src").rglob("*.py"))
 L0 = {
     *("batches", "errors", "largejson", "excerpts", "filenames", "terminal", "metrics", "tracing", "logs", "values"),
-    *("xid", "uris", "settings", "documents", "plugins", "verdict", "work", "dialect"),
+    *("xid", "uris", "settings", "documents", "plugins", "verdict", "work"),
 }
 L1 = {"brokers", "model", "formats", "messages", "cncf", "confluent"}
 ALL = {"__init__", *L0, *L1, "dialects", "storage", "engine", "events", "api", "client", "pipeline", "cli", "server"}
@@ -37,7 +37,6 @@ DEPENDENCIES: dict[str, set[str]] = {
     "plugins": {"errors"},
     "verdict": {"errors", "values"},
     "work": {"errors"},
-    "dialect": {"values", "xid"},
     "fetching": {"errors", "settings", "values"},
     "documents": {"errors", "filenames", "values", "xid"},
     "cncf": L0,
@@ -48,8 +47,8 @@ DEPENDENCIES: dict[str, set[str]] = {
     "messages": L0 | {"formats"},
     "storage": L0,
     "access": L0 | {"fetching", "storage"},
-    "dialects": {"dialect", "cncf", "confluent"},
-    # The core knows the dialects of other APIs only by what they register in "dialects".
+    "dialects": {"values", "xid", "cncf", "confluent"},
+    # The core uses the dialects of other APIs only through the functions in "dialects".
     "engine": L0 | {"model", "formats", "messages", "dialects", "access", "storage"},
     "pipeline_reports": L0 | {"formats", "storage"},
     "events": L0 | L1 | {"access", "fetching", "storage", "engine"},

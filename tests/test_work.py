@@ -7,7 +7,8 @@ from contextlib import suppress
 import pytest
 
 from signalbook import work
-from signalbook.errors import RegistryError
+from signalbook.confluent.errors import schema_not_found
+from signalbook.errors import RegistryError, SignalbookError
 from signalbook.work import IN_TURN, OutOfTime, Postponed, TooComplex, Work, spend, worked_out
 
 
@@ -47,12 +48,13 @@ def test_turns_of_a_request_share_their_limit() -> None:
     assert [result is not None for result in results] == [True] * 10 + [False] * 10
 
 
-def test_postponed_work_comes_before_an_error() -> None:
+@pytest.mark.parametrize("error", [RegistryError("not_found", subject="/"), schema_not_found()])
+def test_postponed_work_comes_before_an_error(error: SignalbookError) -> None:
     """Errors are shown together: an answer must not depend on which of them was found in the turn."""
 
     def fail() -> None:
         worked_out("key", lambda: steps(1), size=IN_TURN + 1)
-        raise RegistryError("not_found", subject="/")
+        raise error
 
     budget = Work(steps=0, seconds=0)
     with pytest.raises(Postponed), budget.in_turn(), work.complete():

@@ -239,13 +239,14 @@ def unlimited() -> Iterator[None]:
 def complete() -> Iterator[None]:
     """Return a context that raises ``Postponed`` at its end if the block postponed work.
 
-    ``Postponed`` also replaces a ``RegistryError`` of the block, because errors are reported only when all are known.
+    ``Postponed`` also replaces an error of the block, because errors are reported only when all are known. It does not
+    replace ``TooComplex``: more work cannot help.
     """
     work = _WORK.get()
     try:
         yield
-    except RegistryError:
-        if work is not None:
+    except SignalbookError as error:
+        if work is not None and not isinstance(error, TooComplex):
             work.raise_postponed()
         raise
     if work is not None:

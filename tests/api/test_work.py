@@ -20,7 +20,8 @@ from tests.api.conftest import Client, Serve
 from tests.serving import serving
 
 from signalbook import work
-from signalbook.api.confluent import equivalence
+from signalbook.api.confluent import candidates, equivalence
+from signalbook.confluent import reserved
 from signalbook.engine.config import configuration
 from signalbook.engine.engine import Engine
 from signalbook.engine.write import compatibility
@@ -191,6 +192,38 @@ def test_a_reference_rebound_while_it_is_compared_is_compared_again(
     assert compared == [0, 2]
 
 
+def test_the_same_document_refers_to_other_documents_in_another_group(client: Client) -> None:
+    """Both are checked after the turn, each with the documents of its Group."""
+    text = f'syntax = "proto3"; import "p.proto"; // {"x" * IN_TURN}\nmessage M {{ P p = 1; }}'
+    part = 'syntax = "proto3"; message P {{ int32 {} = 1; }}'
+    for group in ("g", "h"):
+        body = {"schema": part.format(group), "format": "Protobuf/3"}
+        assert client.put(f"/schemagroups/{group}/schemas/p.proto$details", body).status_code == 201
+    groups = {group: {"schemas": {"s": {"schema": text, "format": "Protobuf/3"}}} for group in ("g", "h")}
+    answer = client.send("PATCH", "/", json={"schemagroups": groups})
+    assert answer.status_code == 200, answer.text
+    for group in ("g", "h"):
+        assert client.get(f"/schemagroups/{group}/schemas/s$details").json()["formatvalidated"] is True
+
+
+def test_a_reference_to_a_version_that_the_write_prunes_ends(store: Store, serve: Serve) -> None:
+    """The turn resolves the reference before it deletes the Version; work after the turn has to agree with it."""
+    client = serve(store)
+    schemas = {"singular": "schema", "maxversions": 1, "validateformat": True, "validatecompatibility": True}
+    groups = {"schemagroups": {"singular": "schemagroup", "resources": {"schemas": schemas}}}
+    assert client.put("/modelsource", {"groups": groups}).status_code == 200
+    first = details({"type": "integer"}, "JsonSchema/draft-07")
+    body = {"meta": {"compatibility": "full"}, "versions": {"1": first}}
+    assert client.put(f"{S}$details", body).status_code == 201
+    second = details({"$ref": f"{S}/versions/1", "description": "x" * IN_TURN}, "JsonSchema/draft-07")
+    with watched(work.Work, "work_out") as turns:
+        answer = client.put(f"{S}/versions/2$details", second)
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["compatibilityvalidated"] is True
+    assert len(turns) == 4  # for the schema alone, with its references, for these as the turn has them, to compare it
+    assert client.get(f"{S}/versions/1").status_code == 404
+
+
 @pytest.mark.parametrize("path", [f"{S}$details", f"/check{S}$details"])
 def test_too_many_steps_are_answered_with_400(store: Store, serve: Serve, path: str) -> None:
     client = serve(store, model="default", max_work=30_000)
@@ -318,6 +351,22 @@ def test_many_versions_are_compared_with_a_schema_outside_of_the_turn(client: Cl
     assert again.json()["id"] == answers[0]["id"]
     assert (again.json()["version"], new.json()["version"]) == (1, 7)
     assert "work" in comparisons
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "query"),
+    [(candidates, "normalize_document", "?normalize=true"), (reserved, "build_file_descriptor", "")],
+)
+def test_protobuf_is_compiled_outside_of_the_turn(client: Client, module: Any, function: str, query: str) -> None:
+    """The compiler counts no steps, so the size of the document decides."""
+    assert client.put("/compat/confluent/config/s", {"validateFields": True}).status_code == 200
+    text = f'syntax = "proto3"; // {"x" * IN_TURN}\nmessage M {{ int32 a = 1; }}'
+    metadata = {"properties": {"confluent:reserved": "b"}}
+    with watched(module, function) as threads:
+        body = {"schema": text, "schemaType": "PROTOBUF", "metadata": metadata}
+        assert client.send("POST", SUBJECT + query, json=body).status_code == 200
+    assert "work" in threads
+    assert "write" not in threads
 
 
 CHECKING = """

@@ -13,6 +13,7 @@ from signalbook.formats.compatibility import SchemaText
     [
         ("Avro/1.11", '{"type":"record","name":"A","fields":[{"name":"x","type":"int"}]}', {"x"}),
         ("Avro/1.11", '"string"', set()),
+        ("Avro/1.11", '{"type":"record","name":"A","fields":[{"type":"int"},{"name":[]}]}', set()),
         ("JsonSchema/draft-07", '{"properties":{"x":{"properties":{"z":true}},"y":true}}', {"x", "y"}),
         ("JsonSchema/draft-07", "true", set()),
         ("Protobuf/3", 'syntax = "proto3"; message A { int32 x = 1; } message B { int32 y = 1; }', {"x"}),

@@ -7,7 +7,7 @@ its URI is; these and those made of a path lead to it by their ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, Protocol
@@ -24,10 +24,9 @@ from signalbook.cncf.ids import (
     lookup_keys,
     own_id,
 )
-from signalbook.dialect import EntityIndex, StoredEntity
 from signalbook.errors import RegistryError
 from signalbook.uris import is_uri, normal_uri
-from signalbook.values import JSON, digest
+from signalbook.values import JSON, JSONObject, digest
 from signalbook.xid import Kind, Xid, XidError, version_number
 
 _SAME_URI: Final = 100
@@ -35,6 +34,35 @@ _SAME_URI: Final = 100
 _NEAR: Final = 64
 """The number of ids, counted down from the last assigned number, that are looked up before all Versions are listed."""
 _HOLDERS: Final = 1000
+
+
+class StoredEntity(Protocol):
+    """A Resource or Version as the registry stores it; see ``storage.base.Row``."""
+
+    @property
+    def key(self) -> int: ...
+    @property
+    def xid(self) -> Xid: ...
+    @property
+    def attributes(self) -> JSONObject: ...
+    @property
+    def versioncounter(self) -> int: ...
+    @property
+    def xref(self) -> Xid | None: ...
+    @property
+    def uri(self) -> str | None: ...
+
+
+class EntityIndex(Protocol):
+    """The queries to the store that the CNCF APIs need. ``storage.base.Reader`` implements them."""
+
+    def get(self, xid: Xid) -> StoredEntity | None: ...
+    def get_many(self, xids: Collection[Xid]) -> Mapping[Xid, StoredEntity]: ...
+    def children(
+        self, parents: Collection[int], type: str | None = None, *, ids: Collection[str] | None = None
+    ) -> Iterator[StoredEntity]: ...
+    def named(self, uris: Collection[str], limit: int) -> Sequence[StoredEntity]: ...
+    def holders(self, parent: int, document: str, limit: int) -> Sequence[StoredEntity]: ...
 
 
 class RegistryView(Protocol):

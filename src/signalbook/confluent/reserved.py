@@ -50,4 +50,5 @@ def list_top_level_fields(schema: SchemaText) -> set[str]:
     if find_family(schema.format) == "jsonschema":
         return set(value["properties"]) if isinstance(value.get("properties"), dict) else set()
     fields = value.get("fields")
-    return {field["name"] for field in fields if isinstance(field, dict)} if isinstance(fields, list) else set()
+    names = (field.get("name") for field in fields if isinstance(field, dict)) if isinstance(fields, list) else ()
+    return {name for name in names if isinstance(name, str)}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from signalbook.confluent.associations import scope as association_scope
 from signalbook.confluent.errors import invalid_compatibility, invalid_mode, invalid_ruleset, unprocessable
 from signalbook.confluent.metadata import check_metadata, check_ruleset
 from signalbook.confluent.naming import DEFAULT_CONTEXT, GLOBAL_CONTEXT, Subject, is_global
-from signalbook.dialect import SettingRange
 from signalbook.values import JSON, JSONObject
 
+SettingRange: TypeAlias = tuple[Literal["config", "mode", "association"], str, str]
+"""A kind of stored settings with a range of their scopes, from the first one to before the last one."""
 LEVELS: Final = (
     "NONE",
     "BACKWARD",

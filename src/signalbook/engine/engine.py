@@ -550,16 +550,13 @@ class Session:
         accepted_rules: frozenset[str] = frozenset(),
     ) -> Context:
         """Return the context in which a command is decided, under the current configuration."""
-        loader = loader or self._make_loader()
         return Context(
             model=self.configuration.model,
             capabilities=self.configuration.capabilities,
             flags=flags,
             target=target,
             now=self.now,
-            rows=loader,
-            stored=loader.stored,
-            documents=loader.documents,
+            rows=loader or self._make_loader(),
             admin=self._admin,
             compatibility=self._compatibility,
             incompatible_changes=self._settings.incompatible_changes,

@@ -8,6 +8,11 @@ from typing import Any
 import pytest
 from tests.api.confluent.conftest import Api, record
 
+from signalbook.api.confluent import equivalence
+from signalbook.api.confluent.resolution import load_stored_references
+from signalbook.api.confluent.versions import SchemaVersion
+from signalbook.work import worked_out
+
 AVRO = '{"type":"record","name":"N","owner":"x","fields":[{"name":"a","type":"string"}],"doc":"d"}'
 JSON_SCHEMA = '{"type":"object","properties":{"b":{"type":"string"},"a":{"type":"string"}}}'
 PROTO = 'syntax = "proto3";\nmessage A {\n  int32 a = 1;\n  repeated A more = 2;\n}\n'
@@ -67,6 +72,36 @@ def test_inlined_avro_types_equal_references(api: Api) -> None:
     assert api.register("order", whole) == registered
     other = whole.replace("again", "twice")
     assert api.code("POST", "/subjects/order", {"schema": other}) == 40403
+
+
+def test_references_of_versions_are_read_until_one_is_equal(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few versions at a time, newest first. Their documents count for the memory of postponed work."""
+    header: dict[str, Any] = {"type": "record", "name": "H", "fields": []}
+    api.register("h", json.dumps(header))
+    api.ask("PUT", "/config/s", {"compatibility": "NONE"})
+    references = [{"name": "H", "subject": "h", "version": 1}]
+    for number in range(6):
+        order = {"type": "record", "name": f"R{number}", "fields": [{"name": "h", "type": "H"}]}
+        api.register("s", json.dumps(order), references=references)
+    read: list[int] = []
+    sizes: list[int] = []
+
+    def load(subjects: Any, version: SchemaVersion) -> Any:
+        read.append(version.version)
+        return load_stored_references(subjects, version)
+
+    def work_out(key: Any, compute: Any, *, size: int) -> Any:
+        sizes.append(size)
+        return worked_out(key, compute, size=size)
+
+    monkeypatch.setattr(equivalence, "_VERSIONS_AT_ONCE", 2)
+    monkeypatch.setattr(equivalence, "load_stored_references", load)
+    monkeypatch.setattr(equivalence, "worked_out", work_out)
+    whole = {"type": "record", "name": "R3", "fields": [{"name": "h", "type": header}]}
+    assert api.ask("POST", "/subjects/s", {"schema": json.dumps(whole)})["version"] == 4
+    assert read == [6, 5, 4, 3]
+    size = sum(len(json.dumps(schema, separators=(",", ":"))) for schema in (order, header))
+    assert sizes == [2 * size] * 2
 
 
 def test_normalizing_makes_one_order_of_references(api: Api) -> None:

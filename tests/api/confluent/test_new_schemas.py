@@ -10,6 +10,7 @@ from tests.api.confluent.conftest import ONE, Api, record
 from tests.api.conftest import Serve
 
 from signalbook.storage.store import Store
+from signalbook.work import IN_TURN
 
 pytestmark = pytest.mark.parametrize("store", ["sqlite"], indirect=True)
 
@@ -117,3 +118,36 @@ def test_protobuf_types_that_are_not_imported(api: Api, references: list[dict[st
         == registered["id"]
     )
     assert api.code("POST", "/subjects/t/versions", {**body, "schema": "message {", "id": 9, "version": 2}) == 42201
+
+
+LARGE_PROTOBUF = f'syntax = "proto3"; // {"x" * IN_TURN}\nmessage P {{ int32 a = 1; }}'
+LARGE_AVRO = json.dumps({"type": "record", "name": "P", "doc": "x" * IN_TURN, "fields": []})
+INVALID = {
+    "PROTOBUF": 'syntax = "proto3"; import "p"; message M { Missing a = 1; P p = 2; }',
+    "AVRO": json.dumps({"type": "record", "name": "R", "fields": [{"type": "P"}]}),
+}
+
+
+@pytest.mark.parametrize("kind", INVALID)
+@pytest.mark.parametrize("way", ["validateFields", "force", "IMPORT"])
+def test_schema_that_is_checked_after_the_turn_is_refused_as_invalid(api: Api, kind: str, way: str) -> None:
+    """Its references make it too large for the turn. No other check may run, or answer, before this one."""
+    api.register("p", LARGE_PROTOBUF if kind == "PROTOBUF" else LARGE_AVRO, schemaType=kind)
+    api.register("s", 'syntax = "proto3"; message M {}' if kind == "PROTOBUF" else ONE, schemaType=kind)
+    body: dict[str, Any] = {
+        "schema": INVALID[kind],
+        "schemaType": kind,
+        "references": [{"name": "p" if kind == "PROTOBUF" else "P", "subject": "p", "version": 1}],
+        "metadata": {"properties": {"confluent:reserved": "a"}},
+    }
+    path = "/subjects/s/versions"
+    if way == "validateFields":
+        api.ask("PUT", "/config/s", {"validateFields": True})
+    elif way == "force":  # another version number than the next one is an error, too
+        path, body = f"{path}?force=true", body | {"version": 7}
+    else:  # the subject has this version already
+        api.ask("PUT", "/mode/s?force=true", {"mode": "IMPORT"})
+        body |= {"id": 77, "version": 1}
+    response = api.send("POST", path, body)
+    assert (response.status_code, response.json()["error_code"]) == (422, 42201)
+    assert "expected" not in response.text

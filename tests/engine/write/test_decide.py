@@ -10,13 +10,15 @@ from tests.engine.conftest import Make, Registry, model_of
 
 from signalbook.engine.capabilities import list_initial
 from signalbook.engine.write.commands import Command, Method, read_intent
-from signalbook.engine.write.context import Context, CrossReferences, Documents, Lookup
+from signalbook.engine.write.context import Context, CrossReferences, DocumentNotStored, Documents, Lookup, Stored
 from signalbook.engine.write.decide import CommandDecision
+from signalbook.engine.write.references import check_with_references
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.model import Model, builtin, compile_model
 from signalbook.storage.base import Row
 from signalbook.values import JSON, JSONObject, digest
+from signalbook.work import IN_TURN, Work
 from signalbook.xid import ROOT, Xid
 
 FILES = "/dirs/d1/files"
@@ -29,6 +31,7 @@ class FakeRows:
     def __init__(self, *neighbours: Row, contents: tuple[bytes, ...] = ()) -> None:
         self.asked: list[str] = []
         self.documents = Documents()
+        self.stored = Stored()
         self._neighbours = neighbours
         self._contents = {digest(content): content for content in contents}
 
@@ -68,17 +71,20 @@ class FakeRows:
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def decision_of(command: Command, model: Model, rows: FakeRows) -> CommandDecision:
-    """A decision about an empty registry."""
-    context = Context(
+def context_of(command: Command, model: Model, rows: FakeRows) -> Context:
+    return Context(
         model=model,
         capabilities=list_initial(),
         flags=command.flags,
         target=command.target,
         now=NOW,
         rows=rows,
-        documents=rows.documents,
     )
+
+
+def decision_of(command: Command, model: Model, rows: FakeRows) -> CommandDecision:
+    """A decision about an empty registry."""
+    context = context_of(command, model, rows)
     root = OwnerCopy(xid=ROOT, createdat=NOW, modifiedat=NOW, attributes={"registryid": "r"})
     return CommandDecision(command, WorkingTree(registry=root), context)
 
@@ -138,6 +144,46 @@ def test_a_decision_asks_for_what_it_compares(kind: str, code: str) -> None:
     assert refused == code
     assert rows.asked[:3] == ["add_neighbours manual", "add_compared 2", "load"]
     assert copy.versions["2"].ancestorid == "1"
+
+
+class UncommittedRows(FakeRows):
+    """A schema that an earlier command of the transaction wrote: only the turn can load it."""
+
+    def __init__(self, row: Row, content: bytes) -> None:
+        super().__init__(contents=(content,))
+        self._row = row
+
+    def load(self, lookup: Lookup) -> None:
+        self.stored.entities.update({xid: self._row if xid == self._row.xid else None for xid in lookup.entities})
+        super().load(lookup)
+
+    def load_snapshot(self, lookup: Lookup) -> None:
+        self.stored.entities.update(dict.fromkeys(lookup.entities))
+        for name in lookup.documents:
+            raise DocumentNotStored(name)
+
+
+def test_work_after_a_turn_uses_references_as_the_turn_resolved_them() -> None:
+    """What is committed lacks the schema, so the turn would never accept a result without it."""
+    schema, other, content = Xid.parse("/dirs/d/files/s/versions/1"), Xid.parse("/dirs/d/files/o/versions/1"), b"other"
+    stamps: dict[str, Any] = {"epoch": 1, "createdat": NOW, "modifiedat": NOW, "attributes": {}}
+    row = Row(key=1, parent=0, xid=other, document=digest(content), **stamps)
+    large = b"x" * IN_TURN * 2
+    command = Command(method=Method.PUT, target=schema, body={})
+    budget = Work(steps=0, seconds=0)
+    for _ in range(3):
+        rows = UncommittedRows(row, content)
+        context = context_of(command, compile_model(model_of()), rows)
+        name = context.documents.keep(large)
+        texts = [(name, "JsonSchema/draft-07")]
+        with budget.in_turn():
+            outcome = check_with_references("key", texts, schema, lambda text: [text.resolve(str(other))], context)
+        if outcome is not None:
+            break
+        rows.documents.loaded.clear()  # as ``Documents.forget`` does for a Resource with many Versions
+        budget.work_out()
+    assert outcome is not None
+    assert outcome.items == [content]
 
 
 @pytest.mark.parametrize("path", ["/nope", "/nope/x", "/dirs/d1/nope", "/dirs/d1/nope/x"])

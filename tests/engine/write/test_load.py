@@ -217,8 +217,6 @@ def context_of(registry: Registry, reader: ReadTransaction) -> Context:
         target=ROOT,
         now=START,
         rows=rows,
-        stored=rows.stored,
-        documents=rows.documents,
     )
 
 

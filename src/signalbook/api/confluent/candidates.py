@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from signalbook.api.confluent.equivalence import SentSchema, find_equivalent
 from signalbook.api.confluent.requests import ConfluentRequest
-from signalbook.api.confluent.resolution import find_referred, load_resolver
+from signalbook.api.confluent.resolution import ReferredSchemas, check_within_budget, find_referred, load_resolver
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.errors import (
@@ -39,10 +39,10 @@ from signalbook.confluent.schemas import (
 from signalbook.confluent.tags import list_tags
 from signalbook.formats import SchemaError
 from signalbook.formats.avro.document import READABLE_FAULTS, list_defined_names
-from signalbook.formats.base import Resolve
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.protobuf.compiler import UNDEFINED
 from signalbook.values import JSON, JSONObject, digest
+from signalbook.work import complete
 
 _LATEST: Final = -1
 """The version number by which a request names the latest version."""
@@ -64,7 +64,7 @@ class RegistrationCandidate:
     attributes: JSONObject
     content: str
     known: SchemaVersion | None
-    resolve: Resolve | None
+    resolve: ReferredSchemas | None
     """None without references, because formats cache their results for documents that need no other document."""
     imported: bool = False
     stated_version: str | None = None
@@ -134,11 +134,7 @@ def build_candidate(
         raise invalid_schema(f"a reference leads nowhere: {error}") from None
     accepted_rules = _list_accepted_rules(config, imported=imported)
     if normalize and body.type == "PROTOBUF":
-        try:
-            body = replace(body, text=normalize_document(body.text, resolve))
-        except SchemaError as error:
-            if any(finding.rule not in accepted_rules for finding in error.findings):
-                raise invalid_schema(str(error)) from None
+        body = _normalize(body, SchemaText(document=body.document, format=stated, resolve=resolve), accepted_rules)
     new = RegistrationCandidate(
         subject=subject,
         body=body,
@@ -160,6 +156,27 @@ def build_candidate(
         if known_version is None or (latest is not None and known_version.version != latest.version):
             return replace(new, stated_version=_NEW)
     return replace(new, known=known_version)
+
+
+def _normalize(body: SchemaBody, text: SchemaText, accepted_rules: frozenset[str]) -> SchemaBody:
+    """Return the normalized Protobuf schema, or ``body`` if it cannot be normalized for an accepted reason.
+
+    In a write, raises ``Postponed`` if it takes too long for its turn.
+    """
+    with complete():
+        outcome = check_within_budget("normalized", (text,), _normalize_text)
+    if outcome is None:
+        raise AssertionError("complete() ends the turn")
+    if outcome.error is None:
+        return replace(body, text=outcome.items[0])
+    findings = outcome.error.findings if isinstance(outcome.error, SchemaError) else ()
+    if not findings or any(finding.rule not in accepted_rules for finding in findings):
+        raise invalid_schema(str(outcome.error))
+    return body
+
+
+def _normalize_text(text: SchemaText) -> list[str]:
+    return [normalize_document(text.document.decode("utf-8"), text.resolve or (lambda _: None))]
 
 
 def _list_accepted_rules(config: JSONObject, *, imported: bool) -> frozenset[str]:

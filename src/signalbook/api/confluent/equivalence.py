@@ -17,6 +17,7 @@ import msgspec
 from signalbook.api.confluent.resolution import ReferredSchemas, inline_document, load_stored_references
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
+from signalbook.batches import batched
 from signalbook.confluent.errors import ConfluentError
 from signalbook.confluent.metadata import remove_version
 from signalbook.confluent.naming import Subject
@@ -26,8 +27,10 @@ from signalbook.formats import SchemaError
 from signalbook.values import JSON, JSONObject, digest
 from signalbook.work import complete, spend, worked_out
 
-_NONE: Final = -1
+_NO_POSITION: Final = -1
 """The position if no version is equal. None means that the comparison is postponed."""
+_VERSIONS_AT_ONCE: Final = 100
+"""The number of versions that are compared together, newest first. The schemas that they refer to are in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,11 @@ class _Candidate:
     version: SchemaVersion
     inlined: ReferredSchemas | None
 
+    @property
+    def size(self) -> int:
+        """The number of bytes of the schemas."""
+        return len(self.version.document) + (0 if self.inlined is None else self.inlined.size)
+
 
 def find_equivalent(
     subjects: Subjects, subject: Subject, sent: SentSchema, *, deleted: bool = False
@@ -70,10 +78,17 @@ def find_equivalent(
     if deleted:
         versions += [version for version in subjects.deleted(subject) if _can_equal(sent, version.attributes)]
     newest_first = sorted(versions, key=lambda version: version.version, reverse=True)
-    candidates = list(_list_candidates(subjects, sent, newest_first))
-    with complete():
-        position = worked_out(_make_key(sent, candidates), partial(_find_first_equal, sent, candidates))
-    return None if position is None or position == _NONE else candidates[position].version
+    for batch in batched(newest_first, _VERSIONS_AT_ONCE):
+        candidates = list(_list_candidates(subjects, sent, batch))
+        with complete():
+            position = worked_out(
+                _make_key(sent, candidates),
+                partial(_find_first_equal, sent, candidates),
+                size=sum(candidate.size for candidate in candidates),
+            )
+        if position is not None and position != _NO_POSITION:
+            return candidates[position].version
+    return None
 
 
 def _list_candidates(subjects: Subjects, sent: SentSchema, versions: Sequence[SchemaVersion]) -> Iterator[_Candidate]:
@@ -99,12 +114,12 @@ def _make_key(sent: SentSchema, candidates: Sequence[_Candidate]) -> Hashable:
 
 
 def _find_first_equal(sent: SentSchema, candidates: Sequence[_Candidate]) -> int:
-    """Return the position of the first candidate that has the schema ``sent``, or ``_NONE``."""
+    """Return the position of the first candidate that has the schema ``sent``, or ``_NO_POSITION``."""
     for position, candidate in enumerate(candidates):
         spend(len(sent.text) + len(candidate.version.document))
         if _is_equal(sent, candidate):
             return position
-    return _NONE
+    return _NO_POSITION
 
 
 def _can_equal(sent: SentSchema, attributes: JSONObject) -> bool:

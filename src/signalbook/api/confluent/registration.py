@@ -26,7 +26,7 @@ from signalbook.api.confluent.queries import (
 )
 from signalbook.api.confluent.references import check_unreferred, note
 from signalbook.api.confluent.requests import ConfluentRequest, answer
-from signalbook.api.confluent.resolution import work_out
+from signalbook.api.confluent.resolution import check_within_budget
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion, parse_version
 from signalbook.api.kernel.responses import Response
@@ -83,7 +83,7 @@ _CONTENT_TYPES: Final = {"AVRO": "application/json", "JSON": "application/schema
 def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
     """Raise 42201 unless the schema can be used.
 
-    A check that takes too long for the turn of a write is postponed: the engine ends the turn then.
+    A check may be postponed. In a write, call this within ``work.complete``, which ends the turn then.
     """
     if new.format in request.sound:
         return
@@ -120,7 +120,7 @@ def _check_alone(reader: Format, new: RegistrationCandidate) -> list[Finding] | 
 
 def _check_whole(reader: Importing, new: RegistrationCandidate) -> list[Finding] | None:
     """Check a schema together with its references. Returns None if the check is postponed."""
-    outcome = work_out("whole", (new.text,), reader.check_whole)
+    outcome = check_within_budget("whole", (new.text,), reader.check_whole)
     if outcome is not None and outcome.error is not None:
         raise outcome.error
     return None if outcome is None else outcome.items
@@ -169,7 +169,8 @@ def register_in(
     mode = subjects.mode(subject)
     _check_mode(new, mode)
     check_references_allowed(session.view, subjects, new.body.references, subject.context)
-    check_schema(new, request)
+    with complete():  # other checks can read only a valid schema
+        check_schema(new, request)
     if mode != "IMPORT" and not request.flag("force"):
         _check_compatible(subjects, new)
     number = _choose_version(subjects, new)
@@ -334,6 +335,8 @@ def compare(view: View, request: ConfluentRequest) -> Response:
             return answer({"is_compatible": False, "messages": [str(error)]})
         raise
     reasons = find_differences(new.text, new.body.metadata, config, versions, subjects)
+    if reasons is None:
+        raise AssertionError("only writes postpone work")
     return answer({"is_compatible": not reasons, **({"messages": explain(reasons, config)} if verbose else {})})
 
 

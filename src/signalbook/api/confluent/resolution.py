@@ -5,8 +5,8 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TypeVar
+from functools import cached_property, partial
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -26,7 +26,7 @@ from signalbook.values import digest, dump_json
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReferredSchemas:
     """All schemas that a schema refers to, directly or not, by name. It is a ``Resolve`` that needs no store."""
 
@@ -41,17 +41,19 @@ class ReferredSchemas:
         """The number of bytes of the schemas."""
         return sum(map(len, self.documents.values()))
 
-    @property
+    @cached_property
     def digests(self) -> tuple[tuple[str, str], ...]:
         """The names and the digests of the schemas."""
         return tuple((name, digest(document)) for name, document in self.documents.items())
 
 
+_NO_SCHEMAS: Final = ReferredSchemas({})
+
+
 def load_resolver(
     subjects: Subjects, references: Iterable[Reference], context: str, *, deleted: bool = False
 ) -> ReferredSchemas:
-    """Return a function that finds the schemas that ``references`` name, directly or through the references of these
-    schemas.
+    """Return the schemas that ``references`` name, directly or through the references of these schemas.
 
     With ``deleted``, soft-deleted schemas are found, too. Raises 40401 and 40402 for a missing schema, and 42201 for
     too many schemas.
@@ -76,18 +78,28 @@ def load_resolver(
     return ReferredSchemas({**types, **documents})
 
 
-def work_out(key: Hashable, texts: Sequence[SchemaText], judge: Callable[..., list[Item]]) -> CheckResult[Item] | None:
+def check_within_budget(
+    key: Hashable, texts: Sequence[SchemaText], judge: Callable[..., list[Item]]
+) -> CheckResult[Item] | None:
     """Return the result of ``judge`` for ``texts``, or None if it takes too long for the turn of this write.
 
     ``key`` identifies what ``judge`` does. In a write, call this within ``work.complete``, which ends a turn for which
     a result is missing; the write is tried again with this result.
     """
-    referred = [text.resolve if isinstance(text.resolve, ReferredSchemas) else ReferredSchemas({}) for text in texts]
+    referred = [_read_referred(text) for text in texts]
     names = [
         (digest(text.document), text.format, schemas.digests) for text, schemas in zip(texts, referred, strict=True)
     ]
     size = sum(len(text.document) for text in texts) + sum(schemas.size for schemas in referred)
     return work.worked_out((key, *names), partial(_judge_texts, judge, texts), size=size)
+
+
+def _read_referred(text: SchemaText) -> ReferredSchemas:
+    if text.resolve is None:
+        return _NO_SCHEMAS
+    if not isinstance(text.resolve, ReferredSchemas):
+        raise TypeError("the result would be stored under a key without the schemas that the text refers to")
+    return text.resolve
 
 
 def _judge_texts(judge: Callable[..., list[Item]], texts: Sequence[SchemaText]) -> CheckResult[Item]:

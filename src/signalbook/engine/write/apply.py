@@ -15,9 +15,9 @@ from typing import Final, Self
 
 from msgspec import structs
 
+from signalbook import dialects
 from signalbook.access.decisions import Access
 from signalbook.batches import batched
-from signalbook.dialects import DIALECTS
 from signalbook.engine.write.context import Documents
 from signalbook.engine.write.searchindex import DocumentDescription, describe, index_tree
 from signalbook.engine.write.workingcopies import (
@@ -143,7 +143,7 @@ def check_uris(tree: WorkingTree, reader: Reader, root: str, access: Access) -> 
             claims.setdefault(version.xid.group_type, {})[version.xid] = version.attributes
     for groups, versions in claims.items():
         for batch in batched(versions.items(), _CLAIMS_AT_ONCE):
-            conflict = DIALECTS.find_taken_uri(reader, groups, dict(batch), root)
+            conflict = dialects.find_taken_uri(reader, groups, dict(batch), root)
             if conflict is not None:
                 xid, uri, holder = conflict
                 raise UriTaken(xid, uri, holder if access.is_readable(holder) else None)
@@ -156,7 +156,7 @@ def _list_updates(tree: WorkingTree, documents: Documents, transaction: WriteTra
     if deleted_keys:
         yield Delete(keys=tuple(deleted_keys))
     numbers = {copy.xid: copy.versioncounter for copy in tree.deleted if isinstance(copy, ResourceCopy)}
-    if numbers_to_store := {xid: number for xid, number in numbers.items() if number and DIALECTS.keeps_numbers(xid)}:
+    if numbers_to_store := {xid: number for xid, number in numbers.items() if number and dialects.keeps_numbers(xid)}:
         yield StoreNumbers(numbers=numbers_to_store)
     # The document of a Version that the same command replaced again or pruned is not stored.
     used_digests = {version.document for version in _list_versions(tree)}
@@ -225,7 +225,7 @@ def _assign_schema_ids(tree: WorkingTree, transaction: WriteTransaction) -> dict
 
 
 def _compute_content_key(version: VersionCopy | Row) -> str | None:
-    return DIALECTS.compute_content_key(version.xid, version.attributes, version.document)
+    return dialects.compute_content_key(version.xid, version.attributes, version.document)
 
 
 def _set_schema_ids(rows: tuple[Row, ...], ids: Mapping[Xid, int]) -> tuple[Row, ...]:

@@ -97,6 +97,10 @@ def _locate_path(subject: str, path: str) -> str:
     return f"{subject}#{path}"
 
 
+class DocumentNotStored(Exception):
+    """Raised if the store does not have a document to load. Its ``str`` is the digest."""
+
+
 class Documents:
     """Document bytes by digest: ``new`` ones from this command, and stored ones as far as they were ``loaded``.
 
@@ -241,14 +245,26 @@ class CrossReferences:
 class Rows(Protocol):
     """The stored rows that a decision asks for on its way. Each method takes a limited number of queries.
 
-    ``load.WriteLoader`` reads them from the store; a test can replace it by a fake.
+    ``stored`` and ``documents`` hold what was loaded. ``load.WriteLoader`` reads the rows from the store; a test can
+    replace it by a fake.
     """
 
+    @property
+    def stored(self) -> Stored: ...
+    @property
+    def documents(self) -> Documents: ...
+
     def load(self, lookup: Lookup) -> None:
-        """Load the data of ``lookup`` into the ``stored`` data and the ``documents`` of the decision's context."""
+        """Load the data of ``lookup`` into ``stored`` and ``documents``.
+
+        Raises ``DocumentNotStored``.
+        """
 
     def load_snapshot(self, lookup: Lookup) -> None:
-        """Load as ``load`` does, after the turn of the write: what is loaded may be outdated in the next turn."""
+        """Load as ``load`` does, after the turn of the write: what is loaded may be outdated in the next turn.
+
+        Raises ``DocumentNotStored`` for a document that was removed, or that this write was to store.
+        """
 
     def add_neighbours(self, resource: ResourceCopy, mode: str) -> None:
         """Add the Versions to a partial Resource that determine the order of its Versions after the request."""
@@ -263,7 +279,7 @@ class Rows(Protocol):
         """Return the stored Resources of these Groups that are not in the tree, with their Versions, by Group."""
 
     def find_cross_references(self, other_resources: Mapping[Xid, Collection[ResourceCopy]]) -> CrossReferences:
-        """Return the cross references that this write can affect.
+        """Return the cross references that this write can affect, and the Groups and Resources at both ends.
 
         ``other_resources`` are those of Groups that the write changes.
         """
@@ -301,13 +317,21 @@ class Context:
     compatibility: str | None = None
     incompatible_changes: str = "warn"
     default_compatibility: str = ""
-    documents: Documents = field(default_factory=Documents)
-    stored: Stored = field(default_factory=Stored)
     access: Access = UNRESTRICTED
     problems: Problems = field(default_factory=Problems)
     findings: list[Finding] = field(default_factory=list)
     root: str = ""
     accepted_rules: frozenset[str] = frozenset()
+
+    @property
+    def stored(self) -> Stored:
+        """The stored data that ``rows`` loaded."""
+        return self.rows.stored
+
+    @property
+    def documents(self) -> Documents:
+        """The new documents of the command, and the stored ones that ``rows`` loaded."""
+        return self.rows.documents
 
     def is_ignored(self, name: str) -> bool:
         """Return True if the request's ``ignore`` flag contains ``name`` (R204)."""

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from signalbook.engine.schemanames import load_named
 from signalbook.engine.write.commands import ONE_RESOURCE, Command, Intent, ResourceIntent, require_object
-from signalbook.engine.write.context import Context, CrossReferences, Documents, Lookup, Stored
+from signalbook.engine.write.context import Context, CrossReferences, DocumentNotStored, Documents, Lookup, Stored
 from signalbook.engine.write.lineage import ORDERED, rank
 from signalbook.engine.write.workingcopies import (
     OwnerCopy,
@@ -60,9 +60,9 @@ class WriteLoader:
     """A loader of the data for one command, in a number of queries that does not depend on the number of entities.
 
     ``read_tree`` and ``read_deletion`` return the tree. The decision then calls the methods of ``context.Rows``, which
-    add to ``stored`` and ``documents``. ``everything`` is an unrestricted reader for constraints that must also hold
-    for entities hidden from ``reader``; None means that nothing is hidden. ``index`` finds schemas by name.
-    ``open_snapshot`` opens readers of what is committed, for ``load_snapshot``; None means that it is not called.
+    are described there. ``everything`` is an unrestricted reader for constraints that must also hold for entities
+    hidden from ``reader``; None means that nothing is hidden. ``index`` finds schemas by name. ``open_snapshot`` opens
+    readers of what is committed, for ``load_snapshot``; None means that it is not called.
     """
 
     def __init__(
@@ -129,7 +129,6 @@ class WriteLoader:
         )
 
     def load(self, lookup: Lookup) -> None:
-        """Load the data of ``lookup`` into the stored data and the documents."""
         loaded, documents = self.stored.entities, self.documents
         rows = self._fetch(lookup.entities)
         if lookup.defaults:
@@ -142,11 +141,11 @@ class WriteLoader:
             self.stored.names.load(load_named(self._index, self._reader, lookup.names))
         if digests := lookup.documents | documents.find_absent(contents):
             stored = self._reader.documents(digests)
-            # A document that the store has lost raises KeyError here. Otherwise the decision would request it forever.
-            documents.loaded |= {name: stored[name] for name in digests}
+            if lost := digests - stored.keys():
+                raise DocumentNotStored(min(lost))  # otherwise the decision would request it forever
+            documents.loaded |= stored
 
     def load_snapshot(self, lookup: Lookup) -> None:
-        """Load as ``load`` does, from what is committed now. Call this after the turn of the write."""
         if self._open_snapshot is None:
             raise AssertionError("work is postponed only in turns of the engine's sessions")
         with self._open_snapshot() as (reader, index):
@@ -159,7 +158,6 @@ class WriteLoader:
         return rows
 
     def list_other_resources(self, groups: Collection[OwnerCopy]) -> dict[Xid, list[ResourceCopy]]:
-        """Return the stored Resources of these Groups that are not in the tree, with their Versions, by Group."""
         keys = [group.before.key for group in groups if group.before is not None]
         rows = self._everything.children(keys) if keys else ()
         copies = [ResourceCopy.from_row(row) for row in rows if row.xid not in self._tree.resources]
@@ -172,10 +170,7 @@ class WriteLoader:
     def list_messages(
         self, groups: Collection[Row], types: Collection[tuple[str, str]], limit: int
     ) -> dict[Xid, list[Xid]]:
-        """Return the messages in these Groups, by Group: Resources of these Group and Resource types.
-
-        Those of all small Groups take one query, those of a large Group one query up to ``limit``.
-        """
+        # Those of all small Groups take one query, those of a large Group one query up to ``limit``.
         sizes: Counter[int] = Counter()
         for (key, _), count in self._reader.counts([group.key for group in groups]).items():
             sizes[key] += count
@@ -190,15 +185,11 @@ class WriteLoader:
         return messages
 
     def list_members(self, group: Row, plural: str, after: str | None, limit: int) -> list[Row]:
-        """Return a page of the Resources of a type in a Group, by id, from after the id ``after``."""
         return list(self._reader.children([group.key], plural, after=after, limit=limit))
 
     def find_cross_references(self, other_resources: Mapping[Xid, Collection[ResourceCopy]]) -> CrossReferences:
-        """Return the cross references that this write can affect, and the Groups and Resources at both ends.
-
-        These are the references in the tree, the references of ``other_resources`` in changed Groups, and stored
-        references to Resources in the tree.
-        """
+        # These are the references in the tree, the references of ``other_resources`` in changed Groups, and stored
+        # references to Resources in the tree.
         tree = self._tree
         # In the order of the request, not of the keys, because the first error found is the one in the response.
         copies = (copy for group in tree.groups for copy in other_resources.get(group, ()))
@@ -216,7 +207,6 @@ class WriteLoader:
         return CrossReferences(targets=targets, groups=ends.groups, resources=ends.resources)
 
     def add_neighbours(self, resource: ResourceCopy, mode: str) -> None:
-        """Add the Versions to a partial Resource that determine the order of its Versions after the request."""
         changed = [version for version in resource.versions.values() if _is_changed(version, mode)]
         removed = list(resource.removed.values())
         # Two Versions that move can be each other's neighbours, and in manual mode a Version that moves takes
@@ -230,7 +220,6 @@ class WriteLoader:
         resource.arrange()
 
     def add_compared(self, resource: ResourceCopy, changed: Collection[str]) -> None:
-        """Add the children of the ``changed`` Versions to a partial Resource, and the parents of moved ones."""
         moved = [v for v in resource.versions.values() if v.id in changed or v.relinked]
         self._load_versions(resource, [version.ancestorid for version in moved if version.ancestorid is not None])
         resource.add(_make_copies(self._reader.derived(resource.key, changed)))

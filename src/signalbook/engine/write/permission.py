@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 
+from signalbook import dialects
 from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
-from signalbook.dialects import DIALECTS
 from signalbook.engine.write.apply import Change, ChangeAction, EventEntity
 from signalbook.engine.write.commands import Command, Intent, WriteMode
 from signalbook.engine.write.workingcopies import VersionCopy, WorkingTree
@@ -114,7 +114,7 @@ class WritePermission:
                 self._require_subject(Action.DELETE, copy.xid.resource, copy.attributes)
 
     def _require_subject(self, action: Action, schema: Xid, attributes: JSONObject) -> None:
-        name = DIALECTS.name_resource(schema, attributes)
+        name = dialects.find_subject_xid(schema, attributes)
         if name != schema and not self._may(action, name):
             raise Forbidden(action, schema)
 

@@ -8,7 +8,7 @@ from functools import cache, partial
 from itertools import chain
 from typing import Final, TypeAlias
 
-from signalbook.dialects import DIALECTS
+from signalbook import dialects
 from signalbook.engine.write.workingcopies import WorkingCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
@@ -124,7 +124,7 @@ def _count_subject_usage(group: Xid, transaction: WriteTransaction, settings: Se
 
     Other Groups have none. They are counted, so the time grows with their number.
     """
-    ranges = DIALECTS.list_setting_ranges(group, settings.confluent_group)
+    ranges = dialects.list_setting_ranges(group, settings.confluent_group)
     if not ranges:
         return _NO_USAGE
     ids = transaction.confluent

@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from signalbook import work
 from signalbook.engine.search.links import find_mentions
-from signalbook.engine.write.context import MAX_LOADED, Context, Lookup
+from signalbook.engine.write.context import MAX_LOADED, Context, DocumentNotStored, Lookup
 from signalbook.formats import SchemaError
 from signalbook.formats.base import Resolve, extract_text
 from signalbook.formats.compatibility import SchemaText
@@ -77,6 +77,7 @@ def check_with_references(
     """
     before = set(context.documents.loaded)
     resolve = partial(context.resolve, xid)
+    own_key: Hashable = (key, xid)
     outcome: CheckResult[Item] | None = None
     while True:
         # Even a result computed in the background is checked here, because referenced documents may have changed since
@@ -90,20 +91,43 @@ def check_with_references(
             continue
         if outcome is not None and outcome.referred == referred:
             return outcome
-        if outcome is not None:
+        if outcome is not None and key is own_key:
             work.forget(key)
+        elif outcome is not None:
+            # Another schema of the request may have the same documents, but refer to other ones by the same names.
+            key = own_key
         outcome = work.worked_out(
             key,
             partial(_check_contents, judge, contents, resolve),
-            later=partial(_check_contents, judge, contents, partial(_resolve_after_turn, xid, context)),
+            later=partial(_check_after_turn, judge, contents, referred, xid, context),
             size=sum(len(content) for content, _ in contents),
         )
         if outcome is None:
             return None
 
 
+def _check_after_turn(
+    judge: Callable[..., list[Item]],
+    contents: list[tuple[bytes, str]],
+    referred: Mapping[str, bytes | None],
+    xid: Xid,
+    context: Context,
+) -> CheckResult[Item]:
+    """Return the result of ``judge`` after the turn of the write.
+
+    ``referred`` are the references that the turn resolved. They are not resolved again: later steps of the turn, such
+    as deleting old Versions, may have changed ``context``, and then no turn would accept the result. All others are
+    resolved by ``context`` and what is committed. The next turn checks that they are the same in it.
+    """
+
+    def resolve(uri: str) -> bytes | None:
+        return referred[uri] if uri in referred else _resolve_after_turn(xid, context, uri)
+
+    return _check_contents(judge, contents, resolve)
+
+
 def _resolve_after_turn(xid: Xid, context: Context, uri: str) -> bytes | None:
-    """Return the document that ``xid`` refers to as ``uri``, as ``Context.resolve``. The next turn checks it."""
+    """Return the result of ``Context.resolve``, and load what is missing for it from what is committed."""
     while True:
         content = context.resolve(xid, uri)
         missing = context.take_missing(contents=True)
@@ -111,7 +135,7 @@ def _resolve_after_turn(xid: Xid, context: Context, uri: str) -> bytes | None:
             return content
         try:
             context.rows.load_snapshot(missing)
-        except KeyError:  # a document was removed since its row was read
+        except DocumentNotStored:  # it was removed since its row was read, or this write was to store it
             return None
 
 

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
-from signalbook.dialects import DIALECTS
+from signalbook import dialects
 from signalbook.errors import RegistryError
 from signalbook.storage.base import Row
 from signalbook.values import JSONObject
@@ -101,7 +101,7 @@ class VersionCopy(WorkingCopy):
     @property
     def uri(self) -> str | None:
         """The digest of the Version's ``globaluri``, by which the Version can be looked up, or None if it has none."""
-        return DIALECTS.compute_uri_digest(self.xid.group_type, self.attributes)
+        return dialects.compute_uri_digest(self.xid.group_type, self.attributes)
 
     @property
     def claims_uri(self) -> bool:
