@@ -13,12 +13,12 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final
 
-from signalbook.formats.base import parse_media_type
+from signalbook.formats.base import is_json, parse_media_type
 from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.bindings.options import parse_named_items
 from signalbook.messages.bindings.outgoing import TOKEN
 from signalbook.messages.cloudevents import ATTRIBUTE_NAME, MEDIA_TYPE, REQUIRED
-from signalbook.messages.content import is_content_type, same_content_type
+from signalbook.messages.content import TEXT_INDICATOR, is_content_type, same_content_type
 from signalbook.messages.definitions.normalise import (
     ALIASES,
     CLOUDEVENTS,
@@ -261,7 +261,35 @@ def _check_protocol(definition: JSONObject) -> Iterator[Finding]:
         yield from lint_options(protocol, options)
         if binding is not None:
             yield from binding.lint(options)
+        yield from _check_text_indicator(definition, options)
     yield from lint_envelope_options(definition.get("envelopeoptions"))
+
+
+def _check_text_indicator(definition: JSONObject, options: JSONObject) -> Iterator[Finding]:
+    """Warn of a definition that marks payloads as UTF-8 text (MQTT 5), while their format is binary."""
+    name = next((name for name in ("payload_format", TEXT_INDICATOR) if options.get(name) == 1), "")
+    binary_format = _find_binary_format(definition, options) if name else ""
+    if binary_format:
+        text = f"1 says that payloads are UTF-8 text, but {binary_format} is binary: state 0, or nothing"
+        yield _make_option_finding(name, "text", text, "warning")
+
+
+def _find_binary_format(definition: JSONObject, options: JSONObject) -> str:
+    """Return the event format or schema format that makes messages binary, or ``""`` if they may be text."""
+    stated = definition.get("envelopeoptions")
+    envelope_options = stated if isinstance(stated, dict) else {}
+    event_format = str(envelope_options.get("format") or "")
+    if event_format or envelope_options.get("mode") == "structured":
+        return event_format if event_format and not is_json(event_format) else ""
+    inner = _find_value(definition.get("envelopemetadata") or {}, "datacontenttype")
+    of_options = (value for _, value in find_content_types(str(definition.get("protocol") or ""), options))
+    # Avro and Protobuf have JSON encodings, too.
+    if any(
+        is_json(str(content_type or "")) for content_type in (inner, definition.get("datacontenttype"), *of_options)
+    ):
+        return ""
+    schema_format = str(definition.get("dataschemaformat") or "")
+    return schema_format if schema_format.lower().startswith(("avro/", "protobuf/")) else ""
 
 
 def _find_value(metadata: JSONObject, name: str) -> JSON:
