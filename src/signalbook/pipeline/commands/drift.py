@@ -32,7 +32,7 @@ from signalbook.pipeline.inference.summaries import MemoryBudget, ValueSummary
 from signalbook.pipeline.inference.widening import Change, widen
 from signalbook.pipeline.job.documents import URL, VERSIONS, find_entity, find_version, find_xref, read_documents
 from signalbook.pipeline.job.runner import Runner
-from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot, describe_hidden
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.report import Tally, find_charged
 from signalbook.pipeline.sources import base
@@ -119,10 +119,14 @@ def check_sample(
 
 def load_definitions(registry: str, notify: Callable[[str], None]) -> Snapshot:
     """Return the definitions of ``registry``. ``notify`` is called with doubts about them."""
-    snapshot = Snapshot.load(registry).check(Policy())
-    for doubt in snapshot.doubts:
+    return _check_definitions(Snapshot.load(registry), notify)
+
+
+def _check_definitions(snapshot: Snapshot, notify: Callable[[str], None]) -> Snapshot:
+    checked = snapshot.check(Policy())
+    for doubt in checked.doubts:
         notify(doubt)
-    return snapshot
+    return checked
 
 
 def check_with(sample: Sample, snapshot: Snapshot) -> SampleCheck:
@@ -214,8 +218,12 @@ def propose_versions(
     """
     check_job(job)
     native.load_module()
-    snapshot = load_definitions(registry, notify)
-    documents = deepcopy(read_documents(registry))
+    documents = read_documents(registry)
+    for note in describe_hidden(registry):
+        notify(note)
+    snapshot = _check_definitions(Snapshot.of_registry(registry, documents), notify)
+    # The snapshot shares parts of the documents, to which versions are added below.
+    documents = deepcopy(documents)
     with open_sample(job, progress, notify, runner) as sample:
         before = check_with(sample, snapshot)
         payloads = sample.run_with_definitions(observe_payloads, snapshot, Payloads(), "looking at payloads")

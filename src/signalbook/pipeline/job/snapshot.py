@@ -125,7 +125,7 @@ class Snapshot:
         path = None if is_foreign(registry) or registry.startswith(URL) else Path(registry)
         if path is not None and path.is_file() and not subjects:
             return cls._of_file(path, groups, versions, origin)
-        doubts = _describe_hidden(registry)
+        doubts = describe_hidden(registry)
         try:
             if subjects or is_foreign(registry):
                 documents = () if is_foreign(registry) else read_documents(registry)
@@ -519,7 +519,7 @@ def _limit_lines(lines: Iterable[str]) -> list[str]:
     )
 
 
-def _describe_hidden(registry: str) -> tuple[str, ...]:
+def describe_hidden(registry: str) -> tuple[str, ...]:
     """Return a note if the access rules hide a part of the registry from this client, otherwise an empty tuple."""
     if not registry.startswith(URL):
         return ()
