@@ -32,6 +32,7 @@ REFERENCES = {"references": [{"name": "other", "xid": "/schemagroups/g/schemas/o
     ("resource", "expected"),
     [
         (VERSION, {"versions": {"1": VERSION, "2": WIDENED_VERSION}}),
+        ({"schema": SCHEMA}, {"versions": {"1": {"schema": SCHEMA}, "2": WIDENED_VERSION}}),  # format of the definition
         ({**VERSION, "versions": {}}, {"versions": {"1": VERSION, "2": WIDENED_VERSION}}),
         (
             {**VERSION, **REFERENCES},

@@ -241,19 +241,20 @@ def _list_versions(
     document: JSONObject, snapshot: Snapshot, contract: Contract, payloads: Payloads
 ) -> Iterator[ProposedVersion]:
     """Yield the next Versions of schemas in ``document``, and add them to it."""
-    definitions: dict[tuple[str, str], list[str]] = {}
+    definitions: dict[tuple[str, str, str], list[str]] = {}
     for xid in payloads.data:
         schema_use = contract.definitions[xid].schema_use
         if schema_use.resource and not schema_use.link:
-            definitions.setdefault((schema_use.resource, schema_use.document), []).append(xid)
-    for (resource_xid, ancestor), xids in sorted(definitions.items()):
+            key = schema_use.resource, schema_use.document, schema_use.format
+            definitions.setdefault(key, []).append(xid)
+    for (resource_xid, ancestor, schema_format), xids in sorted(definitions.items()):
         resource = find_entity(document, resource_xid)
         current = snapshot.find_schema(ancestor)
         if (
             resource is None
             or find_xref(resource)
             or current is None
-            or not current.format.lower().startswith(_JSON_SCHEMA)
+            or not schema_format.lower().startswith(_JSON_SCHEMA)
         ):
             continue
         summary, room = ValueSummary(), MemoryBudget()
@@ -262,13 +263,13 @@ def _list_versions(
         schema = parse_json(current.content)
         widened, changes = widen(schema, summary) if isinstance(schema, dict) else ({}, [])
         if changes:
-            attributes: JSONObject = {"format": current.format, "schema": widened}
+            attributes: JSONObject = {"format": schema_format, "schema": widened}
             if references := (find_version(document, ancestor) or {}).get("references"):
                 attributes["references"] = references
             yield ProposedVersion(
                 xid=f"{resource_xid}{VERSIONS}{_add_version(resource, attributes)}",
                 ancestor=ancestor,
-                format=current.format,
+                format=schema_format,
                 schema=widened,
                 ancestor_schema=schema,
                 attributes=attributes,
