@@ -15,6 +15,7 @@ from signalbook.values import (
     Finding,
     JSONError,
     canonical_json,
+    count_nouns,
     digest,
     dump_json,
     fingerprint,
@@ -194,3 +195,16 @@ def test_pointer_token_selects_a_member(value: Any, token: str, expected: Any) -
 def test_a_token_that_names_nothing_is_a_lookup_error(value: Any, token: str) -> None:
     with pytest.raises(LookupError):
         step_into(value, token)
+
+
+@pytest.mark.parametrize(
+    ("count", "words", "expected"),
+    [
+        (1, ("byte",), "1 byte"),
+        (0, ("byte",), "0 bytes"),
+        (1200, ("batch", "batches"), "1,200 batches"),
+        (1, ("more is", "more are"), "1 more is"),
+    ],
+)
+def test_counted_words_are_singular_or_plural(count: int, words: tuple[str, ...], expected: str) -> None:
+    assert count_nouns(count, *words) == expected

@@ -159,6 +159,11 @@ def _has_more(data: bytes | str, most: int) -> bool:
     return count > most
 
 
+def count_nouns(count: int, singular: str, plural: str = "") -> str:
+    """Return ``count`` with its noun: "1 message", "1,200 messages". By default the plural has an ``s`` at the end."""
+    return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
+
+
 def count_separators(text: bytes) -> int:
     """Return the number of commas and opening brackets, including those in strings.
 

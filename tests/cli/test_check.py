@@ -328,9 +328,9 @@ def test_format_of_the_earlier_schema_is_kept(cli: Cli) -> None:
     ("source", "against", "message"),
     [
         ("new.avsc", f"{S}-gone", f"the registry has no {S}-gone, and there is no such file (--against)"),
-        ("new.avsc", "gone.avsc", "gone.avsc: cannot be read"),
+        ("new.avsc", "gone.avsc", "--against gone.avsc: there is no such file or folder"),
         ("gone.avsc", "old.avsc", "gone.avsc: cannot be read"),
-        ("shop", "gone", "gone: cannot be read"),
+        ("shop", "gone", "--against gone: there is no such file or folder"),
         ("gone", "shop", "are not both"),
         ("gone", "git:HEAD", "gone: cannot be read"),
         ("shop", "old.avsc", "are not both schemas, or both documents"),
@@ -434,6 +434,12 @@ def test_rejection_lists_lenient_repairs(cli: Cli) -> None:
     (row,) = verdict(cli("check", "a.json", "--offline", "--json").out)["checked"]
     assert row["advice"].startswith("--lenient would repair it:")
     assert "lenient" not in cli("check", "a.json", "--offline", "--lenient").out
+
+
+def test_text_is_no_document(cli: Cli) -> None:
+    Path("notes.txt").write_text("hello")
+    expected = 'notes.txt: a registry document is a JSON object, such as {"messagegroups": {...}}, but this is text'
+    assert cli("check", "notes.txt", "--offline").reported(1, expected)
 
 
 def test_uncheckable_file_does_not_hide_others(cli: Cli) -> None:

@@ -265,7 +265,12 @@ BAD_MESSAGE = {"messagegroups": {"m": {"messages": {"one": {"relation": 5, "name
 BAD = [
     pytest.param("x.json", '{"a": 1,\n "b": }', ["x.json: line 2, column 7"], id="broken JSON"),
     pytest.param("x.yaml", "a: [", ["x.yaml: line "], id="broken YAML"),
-    pytest.param("x.json", "[]", ["x.json: a registry document is a JSON object"], id="no object"),
+    pytest.param(
+        "x.json",
+        "[]",
+        ['x.json: a registry document is a JSON object, such as {"messagegroups": {...}}, but this is a list'],
+        id="no object",
+    ),
     pytest.param("x.json", DEEP, ["x.json: nested deeper than 64 levels"], id="too deep"),
     pytest.param("x.json", {"nonsense": {"g": {}}}, ["x.json: ", "nonsense"], id="unknown group type"),
     pytest.param("x.json", {"messagegroups": {"a b": {}}}, ["x.json: ", "a b", "1 to 128 characters"], id="bad id"),
@@ -293,7 +298,11 @@ def test_bad_documents(
     ("arguments", "code", "message"),
     [
         (("gone.json",), 1, "gone.json: cannot be read: No such file"),
-        (("empty",), 1, "empty: holds no registry document"),
+        (
+            ("empty",),
+            1,
+            "empty: holds no registry document: neither this folder nor one below it has a file named *.json",
+        ),
         (("book.json", "--server", "http://127.0.0.1:9"), 1, "is it running, and is the URL right?"),
         (("book.json", "--server", "127.0.0.1:8080"), 1, "starts with http://"),
         (("book.json", "--db", "oracle://x"), 1, "sqlite:///FILE"),

@@ -63,6 +63,12 @@ def test_the_next_version(cli: Cli, target: tuple[str, ...], files: dict[str, st
     assert "versions/3" not in cli("get", "/schemagroups/rules/schemas/com.acme.User/versions", *target).out
 
 
+def test_folder_cannot_be_registered(cli: Cli) -> None:
+    Path("schemas").mkdir()
+    ran = cli("register", "schemas", "--group", "acme", "--db", "sqlite:///book.db")
+    assert ran.reported(1, "schemas is a folder: name the schema files in it (signalbook import takes folders)")
+
+
 def test_without_a_rule_nothing_is_compared(cli: Cli, server: str, files: dict[str, str]) -> None:
     command = ("register", "user.avsc", "--group", "free", "--server", server)
     cli(*command)

@@ -45,7 +45,9 @@ def test_values(text: str, value: object) -> None:
         ("a: &a [*a]", "names nothing that stands before it"),
         ("{[1]: 2}", "a key needs to be plain text"),
         ("a: 1\n---\nb: 2", "holds 2 YAML documents"),
-        ("", "holds 0 YAML documents"),
+        ("", "is empty"),
+        ("a:\n\tb: 1", "line 2, column 1: there is a tab: YAML takes only spaces for indentation"),
+        ("a:\n  - b: 1\n c: 2", "line 3, column 2: did not find expected key: check the indentation of this line"),
         ("a: \x00", "control characters|special characters|reader"),
     ],
 )

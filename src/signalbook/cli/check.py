@@ -175,9 +175,15 @@ def _check_documents(
 ) -> list[CheckedSource]:
     """Check the import of each document into ``registry``. Raises ``SignalbookError``."""
     from signalbook.cli.importing import plan_import
+    from signalbook.documents import DocumentError
 
     # What differs is found out first: the check has the database for itself.
-    plans = [(row, plan_import(registry, row.document, ignore)[1]) for row in sorted(sources, key=_has_no_model)]
+    plans = []
+    for row in sorted(sources, key=_has_no_model):
+        try:
+            plans.append((row, plan_import(registry, row.document, ignore)[1]))
+        except DocumentError as error:
+            raise DocumentError(f"{row.name}: {error}") from None
     with registry.checking() as checks:
         return [_describe_source(row, _check_plan(checks, plan, ignore)) for row, plan in plans]
 
@@ -255,7 +261,7 @@ def _follow(source: str, against: str, questions: _Questions) -> Sequence[Checke
         return [(_check_documents_since if documents else _check_schema_since)(source, revision, questions)]
     if not is_url(against):
         if not Path(against).exists():
-            raise DocumentError(f"{against}: cannot be read: there is no such file or folder (--against)")
+            raise DocumentError(f"--against {against}: there is no such file or folder")
         if documents is not _has_documents(against):
             raise SignalbookError(f"{source} and {against} (--against) are not both schemas, or both documents")
     if documents:

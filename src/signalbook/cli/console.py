@@ -80,11 +80,6 @@ def say(message: str, *, style: str = "") -> None:
     console().print(Text(message, style=style))
 
 
-def count_nouns(count: int, noun: str) -> str:
-    """Return ``count`` with ``noun``, in the plural unless the count is 1."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def plain(text: str) -> str:
     """Return ``text`` on one line, without characters that a terminal might take for commands."""
     return "".join(character if character.isprintable() else " " for character in text)

@@ -13,7 +13,6 @@ from typer import BadParameter, Exit, Option
 
 from signalbook.cli.console import (
     console,
-    count_nouns,
     counts_table,
     echo,
     notice,
@@ -27,7 +26,7 @@ from signalbook.cli.console import (
 from signalbook.cli.outputs import FromOption, MaxMessagesOption, StorageOption, TopicOption, build_excerpt, pairs
 from signalbook.cli.registry import open_registry
 from signalbook.errors import SignalbookError
-from signalbook.values import JSONObject, dump_json
+from signalbook.values import JSONObject, count_nouns, dump_json
 from signalbook.xid import Xid
 
 if TYPE_CHECKING:
@@ -274,7 +273,8 @@ def _print_proposal(proposal: Proposal, verdicts: Sequence[Verdict]) -> None:
     if not proposal.versions:
         say("no schema needs another version")
     for words, checked in (("before", proposal.before), ("after", proposal.after)):
-        say(f"{words}: {checked.accepted:,} of {checked.tally.read:,} messages accepted ({checked.acceptance:.2%})")
+        read = count_nouns(checked.tally.read, "message")
+        say(f"{words}: {checked.accepted:,} of {read} accepted ({checked.acceptance:.2%})")
 
 
 def _print_checked(checked: SampleCheck) -> None:

@@ -9,6 +9,7 @@ from typer import Option
 
 from signalbook.cli.console import say, working
 from signalbook.cli.registry import DbOption, database_settings
+from signalbook.values import count_nouns
 
 
 def run(
@@ -36,6 +37,11 @@ def run(
                 entries = audit.record(transaction, settings, "/", about="counted anew what Groups have")
             audit.log_entries(entries, settings)
         with working("indexing") as show:
-            complete_index(store, lambda done: show(f"indexing: {done} entities"), root=settings.base_url, anew=reindex)
+            complete_index(
+                store,
+                lambda done: show(f"indexing: {count_nouns(done, 'entity', 'entities')}"),
+                root=settings.base_url,
+                anew=reindex,
+            )
     state = inspect(settings.db, timeout=settings.request_timeout)
     say(f"{state.where} has schema {state.revision}")

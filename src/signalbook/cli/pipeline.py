@@ -20,7 +20,6 @@ from signalbook.cli.console import (
     SHOWN_VIOLATIONS,
     CommandGroup,
     console,
-    count_nouns,
     counts_table,
     declare_options,
     echo,
@@ -31,7 +30,7 @@ from signalbook.cli.console import (
     violations_table,
 )
 from signalbook.tracing import program
-from signalbook.values import JSONObject, dump_json
+from signalbook.values import JSONObject, count_nouns, dump_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -304,7 +303,7 @@ def run(job: Path | None, as_json: bool, **given: Any) -> None:
 def _check_dead_letters(report: Report, most: float | None) -> None:
     """Exit with a code of its own if the batch, which is committed, has too large a share of dead letters."""
     if most is not None and report.dead_letter_share > most:
-        counts = f"{report.tally.dead_lettered:,} of {report.tally.read:,} messages"
+        counts = f"{report.tally.dead_lettered:,} of {count_nouns(report.tally.read, 'message')}"
         notice(f"batch {report.batch} is committed, but {counts} became dead letters: at most {most:.2%} may")
         raise typer.Exit(_TOO_MANY_DEAD_LETTERS)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -91,6 +91,9 @@ def run(
     # Everything is read first, so that a broken file stops it before it begins.
     if id and len(files) > 1:
         raise typer.BadParameter("one id is for one file", param_hint="--id")
+    for name in files:
+        if Path(name).is_dir():
+            raise SignalbookError(f"{name} is a folder: name the schema files in it (signalbook import takes folders)")
     schemas = [SchemaFile(name=name, content=read_file(name), stated=format) for name in files]
     targets = [_build_target(schema, group, id) for schema in schemas]
     registered: list[Registered] = []

@@ -9,10 +9,10 @@ import typer
 from typer import Option
 
 from signalbook.cli import console
-from signalbook.cli.console import count_nouns, counts_table, echo, notice, plain, working
+from signalbook.cli.console import counts_table, echo, notice, plain, working
 from signalbook.cli.outputs import OutputOption, StorageOption, place
 from signalbook.cli.registry import RegistryOption
-from signalbook.values import dump_json
+from signalbook.values import count_nouns, dump_json
 
 if TYPE_CHECKING:
     from signalbook.pipeline import Backtest, Progress, Replay

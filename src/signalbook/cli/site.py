@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import Argument, Option
 
-from signalbook.cli.console import count_nouns, print_json, say, working
+from signalbook.cli.console import print_json, say, working
 from signalbook.cli.files import write_folder
 from signalbook.cli.registry import JsonOption
 from signalbook.errors import SignalbookError
 from signalbook.filenames import FileNameError, check_path
-from signalbook.values import JSONError, dump_json, parse_json
+from signalbook.values import JSONError, count_nouns, dump_json, parse_json
 
 if TYPE_CHECKING:
     from signalbook.api.ui.site import Site
@@ -86,7 +86,7 @@ def run(
         say(f"repaired {repair}")
     say(
         f"wrote {count_nouns(summary.pages, 'page')}, {count_nouns(len(written), 'file')}, to {out}; "
-        f"{summary.entities:,} entities are searchable"
+        f"{count_nouns(summary.entities, 'entity is', 'entities are')} searchable"
     )
     if summary.left_out:
         say(f"the search index has no room for: {summary.left_out}")

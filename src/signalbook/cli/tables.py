@@ -10,11 +10,11 @@ import typer
 from typer import Option
 
 from signalbook.cli import console
-from signalbook.cli.console import count_nouns, echo, notice, plain, table, working
+from signalbook.cli.console import echo, notice, plain, table, working
 from signalbook.cli.outputs import OutputOption, StorageOption, place
 from signalbook.cli.registry import RegistryOption
 from signalbook.cli.replay import MasterOption, PolicyOption, SubjectsOption
-from signalbook.values import dump_json
+from signalbook.values import count_nouns, dump_json
 
 if TYPE_CHECKING:
     from rich.table import Table

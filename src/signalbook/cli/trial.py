@@ -14,7 +14,6 @@ import typer
 from typer import Option
 
 from signalbook.cli.console import (
-    count_nouns,
     counts_table,
     echo,
     notice,
@@ -28,7 +27,7 @@ from signalbook.cli.files import write_pieces
 from signalbook.cli.outputs import FromOption, MaxMessagesOption, TopicOption, build_excerpt
 from signalbook.cli.pipeline import show_progress
 from signalbook.errors import SignalbookError
-from signalbook.values import dump_json
+from signalbook.values import count_nouns, dump_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -162,7 +161,7 @@ def _print_result(
     for xid, path in list(paths.items())[:_SHOWN_TABLES]:
         screen.print(_build_rows_table(xid, path, result["by_message"][xid]["landed"]))
     if len(paths) > _SHOWN_TABLES:
-        screen.print(f"… and {len(paths) - _SHOWN_TABLES} more tables in {folder / _LAKE / 'tables'}")
+        screen.print(f"… and {count_nouns(len(paths) - _SHOWN_TABLES, 'more table')} in {folder / _LAKE / 'tables'}")
     if result["reasons"]:
         screen.print(counts_table("reason", "Dead letters", result["reasons"].items()))
     if result["violations"]:

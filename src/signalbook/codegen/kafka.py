@@ -10,7 +10,7 @@ from signalbook.codegen.runtime import MessageHandlers, OnUnexpected
 from signalbook.errors import SignalbookError
 from signalbook.messages import Message, Outbound, bind
 from signalbook.messages.bindings.kafka import record
-from signalbook.values import JSON
+from signalbook.values import JSON, count_nouns
 
 
 class ProduceFailed(SignalbookError):
@@ -72,7 +72,8 @@ class TypedProducer:
         undelivered = self._producer.flush(timeout)
         failures, self._failures = self._failures, []
         if undelivered:
-            failures.append(f"{undelivered} records are not delivered after {timeout:g} seconds")
+            records = count_nouns(undelivered, "record is", "records are")
+            failures.append(f"{records} not delivered after {timeout:g} seconds")
         if failures:
             raise ProduceFailed("; ".join(dict.fromkeys(failures)))
 

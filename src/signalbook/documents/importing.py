@@ -14,6 +14,8 @@ from signalbook.documents.errors import DocumentError
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 from signalbook.xid import ROOT, Kind, Xid, XidError
 
+_EXAMPLE: Final = '{"messagegroups": {...}}'
+_KINDS: Final = {str: "text", list: "a list", bool: "true or false", type(None): "null"}
 _MODEL_KEYS: Final = frozenset({"$schema", "attributes", "description", "documentation", "groups", "icon", "labels"})
 
 
@@ -37,7 +39,8 @@ def make_upload(document: JSON, *, to: Xid | None = None) -> Upload:
     ``xid``. It may also be a model source. Any other document is the body of the Registry. Raises ``DocumentError``.
     """
     if not isinstance(document, dict):
-        raise DocumentError("a registry document is a JSON object")
+        kind = _KINDS.get(type(document), "a number")
+        raise DocumentError(f"a registry document is a JSON object, such as {_EXAMPLE}, but this is {kind}")
     if to is not None:
         return Upload(target=to, body=_strip_identity(document, to))
     if is_model(document):

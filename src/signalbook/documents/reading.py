@@ -112,7 +112,10 @@ def find_documents(folder: Path) -> list[Path]:
     if not files:
         if not folder.exists():
             raise DocumentError(f"{folder} does not exist")
-        raise DocumentError(f"{folder}: holds no registry document ({', '.join('*' + suffix for suffix in SUFFIXES)})")
+        names = ", ".join(f"*{suffix}" for suffix in SUFFIXES)
+        raise DocumentError(
+            f"{folder}: holds no registry document: neither this folder nor one below it has a file named {names}"
+        )
     return files
 
 

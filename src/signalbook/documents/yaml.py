@@ -40,10 +40,21 @@ def parse_yaml(text: str, *, max_depth: int) -> JSON:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise DocumentError(f"{where}{error.problem or 'broken YAML'}") from None
+        raise DocumentError(f"{where}{_explain_problem(error, text)}") from None
     except yaml.YAMLError as error:
         raise DocumentError(" ".join(str(error).split())) from None
     return builder.result()
+
+
+def _explain_problem(error: yaml.MarkedYAMLError, text: str) -> str:
+    """Return the parser's message, with advice for the two most frequent mistakes."""
+    mark, problem = error.problem_mark, error.problem or "the YAML is broken"
+    lines = text.splitlines()
+    if mark is not None and mark.line < len(lines) and lines[mark.line][mark.column : mark.column + 1] == "\t":
+        return "there is a tab: YAML takes only spaces for indentation"
+    if problem == "did not find expected key":
+        return f"{problem}: check the indentation of this line and of the lines before it"
+    return problem
 
 
 @dataclass(slots=True)
@@ -69,7 +80,9 @@ class _Builder:
             handler(self, event)
 
     def result(self) -> JSON:
-        if len(self.roots) != 1:
+        if not self.roots:
+            raise DocumentError("is empty")
+        if len(self.roots) > 1:
             raise DocumentError(f"holds {len(self.roots)} YAML documents where one is expected")
         return self.roots[0]
 

@@ -167,7 +167,7 @@ def check_text(message: Message) -> None:
         try:
             (message.body or b"").decode()
         except UnicodeDecodeError as error:
-            text = f"the {TEXT_INDICATOR} says that the payload is UTF-8, and byte {error.start} is not"
+            text = f"{TEXT_INDICATOR} 1 says that the payload is UTF-8 text, but byte {error.start} is not UTF-8"
             raise Unreadable(Reason.DECODE_ERROR, text, TEXT_INDICATOR) from None
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.api.ui.charts import HEIGHT, WIDTH, Column, build_stacked_chart, format_count, format_number
+from signalbook.api.ui.charts import HEIGHT, WIDTH, Column, build_stacked_chart, format_number
 
 KINDS = (("landed", "landed"), ("dead", "dead letters"))
 VALUES = st.tuples(*(st.integers(0, 2**62).map(float) for _ in KINDS))
@@ -45,16 +44,3 @@ def test_numbers_are_formatted_for_people() -> None:
         "100.0",
         "1,000,000",
     ]
-
-
-@pytest.mark.parametrize(
-    ("count", "words", "expected"),
-    [
-        (1, ("byte",), "1 byte"),
-        (0, ("byte",), "0 bytes"),
-        (1200, ("batch", "batches"), "1,200 batches"),
-        (1, ("more is", "more are"), "1 more is"),
-    ],
-)
-def test_counted_words_are_singular_or_plural(count: int, words: tuple[str, ...], expected: str) -> None:
-    assert format_count(count, *words) == expected

@@ -87,3 +87,32 @@ def test_content_types(protocol: str, options: dict[str, Any]) -> None:
     assert "mismatch" in {finding.rule for finding in lint(definition)}
     for same in ("a/c", "A/C", None):
         assert "mismatch" not in {finding.rule for finding in lint({**definition, "datacontenttype": same})}
+
+
+_AVRO: dict[str, Any] = {"dataschemaformat": "Avro/1.11", "dataschema": "string"}
+_STRUCTURED = {"envelope": "CloudEvents/1.0", "envelopemetadata": {}, "envelopeoptions": {"mode": "structured"}}
+
+
+@pytest.mark.parametrize(
+    ("indicator", "definition", "is_wrong"),
+    [
+        (1, _AVRO, True),
+        (0, _AVRO, False),
+        (1, {"dataschemaformat": "Protobuf/3", "dataschema": ""}, True),
+        (1, {"dataschemaformat": "JsonSchema/draft-07", "dataschema": {}}, False),
+        (1, {}, False),
+        (1, {**_AVRO, "datacontenttype": "application/json"}, False),
+        (1, {**_AVRO, "protocoloptions": {"content_type": "application/json"}}, False),
+        (1, {**_AVRO, **_STRUCTURED}, False),
+        (1, {**_AVRO, **_STRUCTURED, "envelopeoptions": {"format": "application/cloudevents+avro"}}, True),
+    ],
+)
+@pytest.mark.parametrize("name", ["payload_format", "payload_format_indicator"])
+def test_text_indicator_of_binary_payloads(
+    name: str, indicator: int, definition: dict[str, Any], is_wrong: bool
+) -> None:
+    """A definition cannot promise text for payloads that its format makes binary (K-13)."""
+    options = {**definition.get("protocoloptions", {}), name: indicator}
+    findings = lint({**definition, "protocol": "MQTT/5.0", "protocoloptions": options})
+    expected = [(f"protocoloptions.{name}", "text", "warning")] if is_wrong else []
+    assert [(finding.path, finding.rule, finding.severity) for finding in findings] == expected

@@ -121,6 +121,23 @@ def test_a_definition_of_one_version_is_not_held_to_another() -> None:
     assert [schemas.of_writer(use, f"https://r.example{S}") for use in uses] == uses
 
 
+def test_versions_without_a_format_have_that_of_the_definition() -> None:
+    """Only the definition states the format, of all Versions (K-39)."""
+    texts = {"1": b'{"const": 1}', "2": b'{"const": 2}', "3": b'{"const": 3}'}
+    documents = {
+        f"{S}/versions/{name}": SchemaDocument(
+            content=text, format="", xid=f"{S}/versions/{name}", versions=tuple(texts)
+        )
+        for name, text in texts.items()
+    }
+    by_number = {f"{S}?confluent.id=1": documents[f"{S}/versions/1"]}
+    schemas = ContractSchemas({S: documents[f"{S}/versions/3"], **documents, **by_number}.get)
+    use = schemas.of_definition({"dataschemaformat": FORMAT, "dataschemauri": S})
+    written = schemas.of_writer(use, f"https://r.example{S}/versions/2"), schemas.of_number(use, 1)
+    versions = [*schemas.earlier(use), *(version.schema for version in written)]
+    assert [[n for n in range(4) if schema and not schema.validate(n)] for schema in versions] == [[1], [2], [2], [1]]
+
+
 def test_missing_versions_are_not_cached() -> None:
     """Events name what they like: memory would be theirs to fill."""
     schemas = shelf()

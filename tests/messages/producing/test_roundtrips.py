@@ -21,6 +21,7 @@ from signalbook.documents import read_source
 from signalbook.formats import Anything, ListOf, MapOf, Scalar, Schema, Shape, Struct
 from signalbook.messages import Accepted, CompiledDefinition, Contract, Message
 from signalbook.messages.cloudevents import format_attribute
+from signalbook.messages.definitions.lint import lint
 from signalbook.messages.producing.building import Outbound, OutboundError, build, required_inputs
 from signalbook.messages.producing.sending import bind, validate_outbound
 from signalbook.values import JSON, JSONObject
@@ -189,8 +190,7 @@ _OPTIONS: Mapping[str, st.SearchStrategy[JSONObject]] = {
     "MQTT/5.0": st.fixed_dictionaries(
         {"topic_name": st.sampled_from(["t/{a}/{b}", "{a}", "t"])},
         optional={"user_properties": _HEADERS, "response_topic": st.just("r/{b}"),
-                  # 1 would promise UTF-8, which Avro and Protobuf are not
-                  "correlation_data": st.just("{a}"), "payload_format_indicator": st.just(0)},
+                  "correlation_data": st.just("{a}"), "payload_format_indicator": st.sampled_from([0, 1])},
     ),
     "AMQP/1.0": st.fixed_dictionaries(
         {},
@@ -243,6 +243,8 @@ def definitions(draw: st.DrawFn) -> JSONObject:
             definition["envelopeoptions"] = draw(_MODES)
         if definition.get("datacontenttype"):  # of the payload, not of the envelope
             definition["envelopemetadata"]["datacontenttype"] = {"value": definition["datacontenttype"]}
+    if any(finding.rule == "text" for finding in lint(definition)):  # binary payloads that are marked as text
+        definition["protocoloptions"]["payload_format_indicator"] = 0
     return definition
 
 

@@ -201,3 +201,20 @@ def test_an_endpoint_takes_its_own_protocol(protocol: str, refused: bool) -> Non
     """K-54, H-8"""
     contract = make_contract({"order": {"protocol": "KAFKA", "protocoloptions": {"topic": "t"}}})
     assert bool(validate_outbound(kafka.record("t", b"{}"), contract, {"protocol": protocol})) is refused
+
+
+@pytest.mark.parametrize("envelope", [{}, EVENT])
+def test_binary_payload_cannot_be_marked_as_text(envelope: dict[str, Any]) -> None:
+    """A receiver would reject such a message (K-43), so that it is not made, except in a structured event of JSON."""
+    options = {"topic_name": "a", "payload_format_indicator": 1}
+    definition = define(**envelope, protocol="MQTT/5.0", protocoloptions=options)
+    context = {"shop": "7"} if envelope else {}
+    overrides = {"datacontenttype": "application/octet-stream"} if envelope else {}
+    outbound = build(definition, context, b"\xff", overrides)
+    text = "payload_format_indicator: .*byte 0 is not UTF-8: for binary payloads .* must be 0 or left out"
+    with pytest.raises(OutboundError, match=text):
+        bind(outbound)
+    assert bind(build(definition, context, "\u00fc".encode(), overrides)).sections["payload_format_indicator"] == 1
+    if envelope:
+        structured = {"protocol": "MQTT/5.0", "envelopeoptions": {"mode": "structured"}}
+        assert b"data_base64" in (bind(outbound, structured).body or b"")

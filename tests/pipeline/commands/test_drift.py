@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from signalbook.documents.reading import read_bytes
 from signalbook.pipeline import InferenceJob, propose_versions
+from signalbook.pipeline.job import documents, snapshot
 from signalbook.pipeline.job.runner import LocalRunner
 from signalbook.values import JSONObject
 
@@ -30,6 +32,7 @@ REFERENCES = {"references": [{"name": "other", "xid": "/schemagroups/g/schemas/o
     ("resource", "expected"),
     [
         (VERSION, {"versions": {"1": VERSION, "2": WIDENED_VERSION}}),
+        ({"schema": SCHEMA}, {"versions": {"1": {"schema": SCHEMA}, "2": WIDENED_VERSION}}),  # format of the definition
         ({**VERSION, "versions": {}}, {"versions": {"1": VERSION, "2": WIDENED_VERSION}}),
         (
             {**VERSION, **REFERENCES},
@@ -44,7 +47,9 @@ REFERENCES = {"references": [{"name": "other", "xid": "/schemagroups/g/schemas/o
         ),
     ],
 )
-def test_closed_schema_gets_a_new_member(resource: JSONObject, expected: JSONObject, tmp_path: Path) -> None:
+def test_closed_schema_gets_a_new_member(
+    resource: JSONObject, expected: JSONObject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     message = {"dataschemaformat": FORMAT, "dataschemauri": "/schemagroups/g/schemas/paid"}
     messages = {"paid": message, "opaque": {"envelope": "CloudEvents/1.0"}}
     document: JSONObject = {"messagegroups": {"g": {"messages": messages}}}
@@ -55,7 +60,16 @@ def test_closed_schema_gets_a_new_member(resource: JSONObject, expected: JSONObj
         '{"event": "paid", "pay": "card", "coupon": "c"}\n{"event": "paid", "pay": 1}\n{"event": "sent"}\n'
     )
     job = InferenceJob(inputs=(str(events),), group="", input_format="json")
+    read: list[Path] = []
+
+    def count_reads(path: Path) -> bytes:
+        read.append(path)
+        return read_bytes(path)
+
+    monkeypatch.setattr(documents, "read_bytes", count_reads)
+    monkeypatch.setattr(snapshot, "read_bytes", count_reads)
     proposal = propose_versions(job, str(definitions), runner=LocalRunner())
+    assert read == [definitions]
     (version,) = proposal.versions
     assert version.rule == resource.get("meta", {}).get("compatibility", "")
     assert [change.path for change in version.changes] == ["/coupon"]

@@ -223,3 +223,24 @@ def test_rows_are_renamed_at_any_depth() -> None:
     renamed.validate(full=True)
     assert renamed.to_pylist() == [{"o": None}, {"o": [{"a": "1", "A_": "2", "A__": "3"}, None]}, {"o": None}]
     assert rename_rows(renamed, then) == rows.slice(1)
+
+
+@pytest.mark.parametrize(
+    ("existing", "renamed"),
+    [
+        (LONG, TEXT),
+        (LONG, DOUBLE),
+        (struct(a=LONG), struct(b=DOUBLE)),
+        (struct(a=LONG), struct(b=LONG, c=LONG)),
+        (listed(struct(a=TEXT)), listed(struct(b=pa.binary()))),
+        (pa.map_(TEXT, LONG), pa.map_(TEXT, DOUBLE)),
+        (pa.dictionary(INT, TEXT), TEXT),
+    ],
+)
+def test_columns_cannot_be_renamed_to_other_types(existing: pa.DataType, renamed: pa.DataType) -> None:
+    """Arrow would misread the memory of such columns without an error."""
+    rows = pa.Table.from_batches([pa.RecordBatch.from_arrays([pa.nulls(1, existing)], ["a"])])
+    with pytest.raises(Incompatible, match=r"column a of type .* cannot be renamed to b of type"):
+        rename_rows(rows, pa.schema([("b", renamed)]))
+    with pytest.raises(Incompatible, match="the number of columns is 1, that of the new names 0"):
+        rename_rows(rows, pa.schema([]))

@@ -85,11 +85,6 @@ def build_stacked_chart(
     )
 
 
-def format_count(count: int, singular: str, plural: str = "") -> str:
-    """Return a number with its noun: "1 message", "1,200 messages"."""
-    return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
-
-
 def format_number(value: float) -> str:
     """Return a number as people read it: 12,345 or 0.5."""
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"

@@ -8,7 +8,6 @@ from typing import Final
 
 from signalbook.access.base import Action
 from signalbook.api.ui.attributes import AttributeValues, Member, Shown, moment
-from signalbook.api.ui.charts import format_count
 from signalbook.api.ui.comparison import link
 from signalbook.api.ui.documents import ShownDocument, render_document
 from signalbook.api.ui.listing import (
@@ -28,7 +27,7 @@ from signalbook.engine.read.pages import parse_sort
 from signalbook.engine.read.paths import list_collections
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.model import Attribute, AttributeSet, Model
-from signalbook.values import JSONObject
+from signalbook.values import JSONObject, count_nouns
 from signalbook.xid import Kind, Xid
 
 _SHOWN_MEMBERS: Final = 20
@@ -247,7 +246,7 @@ def _list_message_groups(view: View, values: AttributeValues, xid: Xid, entity: 
             kind="message group",
             text=build_title(group, str(row.attributes.get("name") or ""))[:_TITLE],
             href=str(group),
-            words=format_count(count, "message"),
+            words=count_nouns(count, "message"),
         )
 
 

@@ -41,12 +41,11 @@ from signalbook.api.kernel.routing import Endpoint, EntityAPI, Handler, Kernel, 
 from signalbook.api.kernel.streaming import forbid_caching
 from signalbook.api.ui.assets import PATH as STATIC
 from signalbook.api.ui.assets import load_assets
-from signalbook.api.ui.charts import format_count
 from signalbook.api.ui.explanations import ATTRIBUTES, REASONS, RULES, WORDS
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.settings import Settings
-from signalbook.values import JSONObject
+from signalbook.values import JSONObject, count_nouns
 from signalbook.xid import ROOT, Xid
 
 PATH: Final = PAGES
@@ -176,7 +175,7 @@ def _make_environment(site: bool, policy: str, undated: str) -> Environment:
         "site": site,
         "policy": policy,
         "undated": undated or None,
-        "counted": format_count,
+        "counted": count_nouns,
         "integrity": {name: asset.integrity for name, asset in load_assets().items()},
         "explanations": {"reasons": REASONS, "rules": RULES, "words": WORDS, "attributes": ATTRIBUTES},
     }

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from signalbook.api.kernel.requests import parse_whole_number
-from signalbook.api.ui.charts import format_count
 from signalbook.api.ui.graphs import GraphNode, LayeredGraph, build_layered_graph
 from signalbook.api.ui.pages import Page, UIRequest, build_crumbs, escape_hidden
 from signalbook.api.xregistry.requests import check_path, explain_missing_entity, parse_path
@@ -22,6 +21,7 @@ from signalbook.engine.read.relations import (
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
 from signalbook.model import Model
+from signalbook.values import count_nouns
 from signalbook.xid import Kind, Xid
 
 RELATIONS: Final = "/-/relations"
@@ -202,17 +202,17 @@ def _build_line(
 def _describe_place(steps: int) -> str:
     if steps == 0:
         return "this one"
-    number = format_count(abs(steps), "step")
+    number = count_nouns(abs(steps), "step")
     return f"{number} before it" if steps < 0 else f"{number} behind it"
 
 
 def _list_notes(entity_relations: Relations, cut: int) -> list[str]:
     notes = [_describe_left_out(part) for part in entity_relations.left_out]
-    notes += [f"{format_count(cut, 'more has', 'more have')} no room on this page."] * (cut > 0)
+    notes += [f"{count_nouns(cut, 'more has', 'more have')} no room on this page."] * (cut > 0)
     return notes
 
 
 def _describe_left_out(part: UnshownEntities) -> str:
     least = "at least " if part.more else ""
-    count = format_count(part.entities, "more is", "more are")
+    count = count_nouns(part.entities, "more is", "more are")
     return f"{_describe_place(part.steps).capitalize()}: {least}{count} not shown."

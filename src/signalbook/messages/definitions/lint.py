@@ -13,15 +13,16 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final
 
-from signalbook.formats.base import parse_media_type
+from signalbook.formats.base import is_json, parse_media_type
 from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.bindings.options import parse_named_items
 from signalbook.messages.bindings.outgoing import TOKEN
 from signalbook.messages.cloudevents import ATTRIBUTE_NAME, MEDIA_TYPE, REQUIRED
-from signalbook.messages.content import is_content_type, same_content_type
+from signalbook.messages.content import TEXT_INDICATOR, is_content_type, same_content_type
 from signalbook.messages.definitions.normalise import (
     ALIASES,
     CLOUDEVENTS,
+    CYCLE,
     UNRESOLVED,
     Bases,
     canonical_envelope,
@@ -145,24 +146,6 @@ def lint_envelope_options(options: JSON) -> list[Finding]:
     return findings
 
 
-def lint_together(definitions: Mapping[str, JSONObject]) -> dict[str, list[Finding]]:
-    """Return warnings about all definitions of a contract, by xid: several definitions with the same type (K-13)."""
-    by_type: dict[tuple[str, str], list[str]] = {}
-    for xid, definition in definitions.items():
-        entry = (definition.get("envelopemetadata") or {}).get("type")
-        value = entry.get("value") if isinstance(entry, dict) else None
-        if isinstance(value, str) and not is_template(value):
-            # The same type for two protocols is fine, because a message comes by one of them.
-            by_type.setdefault((value, str(definition.get("protocol") or "")), []).append(xid)
-    findings: dict[str, list[Finding]] = {}
-    for (value, _), xids in by_type.items():
-        for xid in xids if len(xids) > 1 else ():
-            other_xids = ", ".join(other for other in xids[:10] if other != xid)
-            text = f"the type {value!r} is also that of {other_xids}"
-            findings[xid] = [finding("envelopemetadata.type", "duplicate_type", text, "warning")]
-    return findings
-
-
 def _check_sections(definition: JSONObject) -> Iterator[Finding]:
     """Check that an envelope has its metadata, and a protocol its options (F-9)."""
     for selector, section in (("envelope", "envelopemetadata"), ("protocol", "protocoloptions")):
@@ -261,7 +244,35 @@ def _check_protocol(definition: JSONObject) -> Iterator[Finding]:
         yield from lint_options(protocol, options)
         if binding is not None:
             yield from binding.lint(options)
+        yield from _check_text_indicator(definition, options)
     yield from lint_envelope_options(definition.get("envelopeoptions"))
+
+
+def _check_text_indicator(definition: JSONObject, options: JSONObject) -> Iterator[Finding]:
+    """Warn of a definition that marks payloads as UTF-8 text (MQTT 5), while their format is binary."""
+    name = next((name for name in ("payload_format", TEXT_INDICATOR) if options.get(name) == 1), "")
+    binary_format = _find_binary_format(definition, options) if name else ""
+    if binary_format:
+        text = f"1 says that payloads are UTF-8 text, but {binary_format} is binary: state 0, or nothing"
+        yield _make_option_finding(name, "text", text, "warning")
+
+
+def _find_binary_format(definition: JSONObject, options: JSONObject) -> str:
+    """Return the event format or schema format that makes messages binary, or ``""`` if they may be text."""
+    stated = definition.get("envelopeoptions")
+    envelope_options = stated if isinstance(stated, dict) else {}
+    event_format = str(envelope_options.get("format") or "")
+    if event_format or envelope_options.get("mode") == "structured":
+        return event_format if event_format and not is_json(event_format) else ""
+    inner = _find_value(definition.get("envelopemetadata") or {}, "datacontenttype")
+    of_options = (value for _, value in find_content_types(str(definition.get("protocol") or ""), options))
+    # Avro and Protobuf have JSON encodings, too.
+    if any(
+        is_json(str(content_type or "")) for content_type in (inner, definition.get("datacontenttype"), *of_options)
+    ):
+        return ""
+    schema_format = str(definition.get("dataschemaformat") or "")
+    return schema_format if schema_format.lower().startswith(("avro/", "protobuf/")) else ""
 
 
 def _find_value(metadata: JSONObject, name: str) -> JSON:
@@ -279,7 +290,7 @@ def review(
     """
     completed = materialise(raw, bases)
     unresolved = any(finding.rule == UNRESOLVED for finding in completed.findings)
-    severities: dict[str, Severity] = {"basemessage_cycle": "error"}
+    severities: dict[str, Severity] = {CYCLE: "error"}
     if unresolved:
         severities["required"] = "warning"
     findings = [

@@ -98,6 +98,7 @@ class SchemaUse:
 
     ``of_values`` is True if decoded JSON values can be checked by ``Schema.validate`` instead of ``Schema.decode``.
     ``resource`` is the xid of the schema Resource (``""`` for an inline schema), ``document`` the xid of the document.
+    ``format`` is the stated format, which also applies to Versions of the Resource that state none.
     """
 
     schema: Schema | None = None
@@ -107,6 +108,7 @@ class SchemaUse:
     resource: str = ""
     document: str = ""
     link: str = ""
+    format: str = ""
 
 
 NONE: Final = SchemaUse()
@@ -158,7 +160,7 @@ class ContractSchemas:
         versions = () if document is None else (f"{use.resource}{_VERSIONS_PATH}{name}" for name in document.versions)
         for xid in takewhile(lambda xid: xid != use.document, versions):
             version = self._lookup(xid)
-            schema = None if version is None else self._parse(version, use.link, use.resource).schema
+            schema = None if version is None else self._parse_version(version, use).schema
             if schema is not None:
                 yield schema
 
@@ -182,7 +184,7 @@ class ContractSchemas:
             if document is None:
                 return _make_unusable(Reason.SCHEMA_NOT_FOUND, path, missing)
             # Cache only Versions that exist, because messages may contain any number of unknown references.
-            self._writers[key] = _read_as(use, self._parse(document, use.link, use.resource))
+            self._writers[key] = _read_as(use, self._parse_version(document, use))
         return self._writers[key]
 
     def _inline(self, schema: JSON, format: str) -> SchemaUse:
@@ -194,11 +196,12 @@ class ContractSchemas:
         for reference, link in readings(uri):
             document = self._lookup(reference)
             if document is not None:
-                formatted = document if document.format else SchemaDocument(
-                    content=document.content, format=format, xid=document.xid
-                )  # fmt: skip
-                return self._parse(formatted, link, resource_of(document.xid))
+                return self._parse(_add_format(document, format), link, resource_of(document.xid))
         return _make_unusable(Reason.SCHEMA_NOT_FOUND, name, f"{name} {uri!r} names no schema of this contract")
+
+    def _parse_version(self, document: SchemaDocument, use: SchemaUse) -> SchemaUse:
+        """Return the Version in ``document`` of the schema in ``use``, with the same deep link."""
+        return self._parse(_add_format(document, use.format), use.link, use.resource)
 
     def _parse(self, document: SchemaDocument, link: str, resource: str) -> SchemaUse:
         key = (document.xid, document.format, link)
@@ -220,8 +223,14 @@ class ContractSchemas:
             return SchemaUse(
                 reason=reason, findings=error.findings, resource=resource, document=document_xid, link=link
             )
-        values = schema.format.lower().startswith(_VALUE_FORMATS)
-        return SchemaUse(schema=schema, of_values=values, resource=resource, document=document.xid, link=link)
+        return SchemaUse(
+            schema=schema,
+            of_values=schema.format.lower().startswith(_VALUE_FORMATS),
+            resource=resource,
+            document=document.xid,
+            link=link,
+            format=document.format,
+        )
 
     def _find_content(self, xid: str, uri: str) -> bytes | None:
         """Return the document that a document with this ``xid`` refers to, or None."""
@@ -229,6 +238,10 @@ class ContractSchemas:
             return self._imports(uri, xid)
         document = self._lookup(uri)
         return None if document is None else document.content
+
+
+def _add_format(document: SchemaDocument, format: str) -> SchemaDocument:
+    return document if document.format else replace(document, format=format)
 
 
 def inline_document(schema: JSON) -> bytes:

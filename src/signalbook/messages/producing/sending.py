@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from signalbook.messages.bindings.base import Binding, Uncarriable, find_binding, protocols
 from signalbook.messages.cloudevents import JSON_FORMAT, MEDIA_TYPE, CloudEvent, Mode
-from signalbook.messages.content import Unreadable, pack_message
+from signalbook.messages.content import TEXT_INDICATOR, Unreadable, check_text, pack_message
 from signalbook.messages.definitions.definition import CompiledDefinition, declare_options
 from signalbook.messages.definitions.lint import lint_inline
 from signalbook.messages.definitions.normalise import canonical_protocol
@@ -175,11 +175,18 @@ def _make_error(xid: str, path: str, rule: str, message: str) -> OutboundError:
 def carry(binding: Binding, message: Message, values: Mapping[str, Any], xid: str) -> Message:
     """Add property ``values`` to the message, and encode its body by its content encoding. Raises ``OutboundError``."""
     try:
-        return pack_message(binding.carrying(message, values))
+        packed = pack_message(binding.carrying(message, values))
     except Uncarriable as error:
         raise OutboundError(xid, error.findings) from None
     except Unreadable as error:
         raise OutboundError(xid, [error.finding]) from None
+    if TEXT_INDICATOR in packed.sections:
+        try:
+            check_text(packed)
+        except Unreadable as error:
+            text = f"{error}: for binary payloads {TEXT_INDICATOR} must be 0 or left out"
+            raise _make_error(xid, f"protocoloptions.{TEXT_INDICATOR}", "text", text) from None
+    return packed
 
 
 def from_cloudevent(

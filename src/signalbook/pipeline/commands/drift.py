@@ -32,7 +32,7 @@ from signalbook.pipeline.inference.summaries import MemoryBudget, ValueSummary
 from signalbook.pipeline.inference.widening import Change, widen
 from signalbook.pipeline.job.documents import URL, VERSIONS, find_entity, find_version, find_xref, read_documents
 from signalbook.pipeline.job.runner import Runner
-from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot, describe_hidden
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.report import Tally, find_charged
 from signalbook.pipeline.sources import base
@@ -119,10 +119,14 @@ def check_sample(
 
 def load_definitions(registry: str, notify: Callable[[str], None]) -> Snapshot:
     """Return the definitions of ``registry``. ``notify`` is called with doubts about them."""
-    snapshot = Snapshot.load(registry).check(Policy())
-    for doubt in snapshot.doubts:
+    return _check_definitions(Snapshot.load(registry), notify)
+
+
+def _check_definitions(snapshot: Snapshot, notify: Callable[[str], None]) -> Snapshot:
+    checked = snapshot.check(Policy())
+    for doubt in checked.doubts:
         notify(doubt)
-    return snapshot
+    return checked
 
 
 def check_with(sample: Sample, snapshot: Snapshot) -> SampleCheck:
@@ -214,8 +218,12 @@ def propose_versions(
     """
     check_job(job)
     native.load_module()
-    snapshot = load_definitions(registry, notify)
-    documents = deepcopy(read_documents(registry))
+    documents = read_documents(registry)
+    for note in describe_hidden(registry):
+        notify(note)
+    snapshot = _check_definitions(Snapshot.of_registry(registry, documents), notify)
+    # The snapshot shares parts of the documents, to which versions are added below.
+    documents = deepcopy(documents)
     with open_sample(job, progress, notify, runner) as sample:
         before = check_with(sample, snapshot)
         payloads = sample.run_with_definitions(observe_payloads, snapshot, Payloads(), "looking at payloads")
@@ -233,19 +241,20 @@ def _list_versions(
     document: JSONObject, snapshot: Snapshot, contract: Contract, payloads: Payloads
 ) -> Iterator[ProposedVersion]:
     """Yield the next Versions of schemas in ``document``, and add them to it."""
-    definitions: dict[tuple[str, str], list[str]] = {}
+    definitions: dict[tuple[str, str, str], list[str]] = {}
     for xid in payloads.data:
         schema_use = contract.definitions[xid].schema_use
         if schema_use.resource and not schema_use.link:
-            definitions.setdefault((schema_use.resource, schema_use.document), []).append(xid)
-    for (resource_xid, ancestor), xids in sorted(definitions.items()):
+            key = schema_use.resource, schema_use.document, schema_use.format
+            definitions.setdefault(key, []).append(xid)
+    for (resource_xid, ancestor, schema_format), xids in sorted(definitions.items()):
         resource = find_entity(document, resource_xid)
         current = snapshot.find_schema(ancestor)
         if (
             resource is None
             or find_xref(resource)
             or current is None
-            or not current.format.lower().startswith(_JSON_SCHEMA)
+            or not schema_format.lower().startswith(_JSON_SCHEMA)
         ):
             continue
         summary, room = ValueSummary(), MemoryBudget()
@@ -254,13 +263,13 @@ def _list_versions(
         schema = parse_json(current.content)
         widened, changes = widen(schema, summary) if isinstance(schema, dict) else ({}, [])
         if changes:
-            attributes: JSONObject = {"format": current.format, "schema": widened}
+            attributes: JSONObject = {"format": schema_format, "schema": widened}
             if references := (find_version(document, ancestor) or {}).get("references"):
                 attributes["references"] = references
             yield ProposedVersion(
                 xid=f"{resource_xid}{VERSIONS}{_add_version(resource, attributes)}",
                 ancestor=ancestor,
-                format=current.format,
+                format=schema_format,
                 schema=widened,
                 ancestor_schema=schema,
                 attributes=attributes,

@@ -13,7 +13,7 @@ from signalbook.pipeline.inference.discriminators import Discriminator
 from signalbook.pipeline.inference.observations import EVENT, PLAIN, KindSummary, Observations, is_transport
 from signalbook.pipeline.inference.schemas import ObjectFamilies, Rules
 from signalbook.pipeline.inference.summaries import AddressSummary
-from signalbook.values import JSONObject
+from signalbook.values import JSONObject, count_nouns
 
 LABELS: Final = {"stage": "draft"}
 """The labels of inferred groups, until a person has reviewed them."""
@@ -69,8 +69,7 @@ def list_doubts(observations: Observations) -> list[JSONObject]:
 def _find_doubts(observations: Observations) -> Iterator[JSONObject]:
     for name, observed in _assign_ids(observations):
         if observed.count < _FEW:
-            messages = "1 message" if observed.count == 1 else f"{observed.count} messages"
-            yield {"definition": name, "path": "", "doubt": f"inferred from {messages}"}
+            yield {"definition": name, "path": "", "doubt": f"inferred from {count_nouns(observed.count, 'message')}"}
         for path, doubt in maps.find_doubts(observed.data):
             yield {"definition": name, "path": format_pointer(path), "doubt": doubt}
 
@@ -113,7 +112,7 @@ def _choose_id(observed: KindSummary, used_ids: set[str]) -> str:
 
 
 def _build_message_definition(observed: KindSummary, rules: Rules, header: str) -> JSONObject:
-    common: JSONObject = {"description": f"Inferred from {observed.count} messages."}
+    common: JSONObject = {"description": f"Inferred from {count_nouns(observed.count, 'message')}."}
     if observed.kind == EVENT:
         return {**common, "envelope": "CloudEvents/1.0", "envelopemetadata": _build_metadata(observed, rules)}
     content_type, *further_types = observed.types or ("",)

@@ -17,7 +17,7 @@ from signalbook.documents import Parts, read_bytes, source_of
 from signalbook.formats.references import ReferableSchema, SchemaNames, follow_references, read_as_xids
 from signalbook.messages import Contract, Policy, SchemaDocument
 from signalbook.messages.definitions.broken import LeftOut
-from signalbook.messages.definitions.source import DefinitionSource, Outline, leave_out
+from signalbook.messages.definitions.source import DefinitionSource, Outline, find_equal_outlines, leave_out
 from signalbook.messages.matching.contract import Deferred
 from signalbook.messages.policy import Override
 from signalbook.pipeline.errors import PipelineError
@@ -125,7 +125,7 @@ class Snapshot:
         path = None if is_foreign(registry) or registry.startswith(URL) else Path(registry)
         if path is not None and path.is_file() and not subjects:
             return cls._of_file(path, groups, versions, origin)
-        doubts = _describe_hidden(registry)
+        doubts = describe_hidden(registry)
         try:
             if subjects or is_foreign(registry):
                 documents = () if is_foreign(registry) else read_documents(registry)
@@ -438,8 +438,9 @@ class Snapshot:
             lines = _limit_lines(f"  {xid}: {'; '.join(entry.reasons)}" for xid, entry in needed.items())
             raise PipelineError("\n".join(["these definitions cannot be used:", *lines]))
         doubts = (f"{xid}: {doubt.message}" for xid, entry in verdicts.items() for doubt in entry.doubts)
+        equal = _limit_lines(f"{xid}: {doubt.message}" for xid, doubt in find_equal_outlines(outlines))
         notes = _limit_lines(map(_describe_left_out, left_out, left_out.values()))
-        return _Outcome(self.fingerprint, checked, outlines, left_out, (*notes, *doubts))
+        return _Outcome(self.fingerprint, checked, outlines, left_out, (*notes, *doubts, *equal))
 
 
 def _find_dangling_xrefs(document: JSONObject) -> Iterator[str]:
@@ -519,7 +520,7 @@ def _limit_lines(lines: Iterable[str]) -> list[str]:
     )
 
 
-def _describe_hidden(registry: str) -> tuple[str, ...]:
+def describe_hidden(registry: str) -> tuple[str, ...]:
     """Return a note if the access rules hide a part of the registry from this client, otherwise an empty tuple."""
     if not registry.startswith(URL):
         return ()

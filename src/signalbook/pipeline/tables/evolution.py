@@ -140,8 +140,29 @@ def rename_rows(rows: pa.Table, columns: pa.Schema) -> pa.Table:
 
 
 def rename_batch(rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
-    """Return ``rows`` with the names in ``columns``, which ``rename_columns`` made from the columns of ``rows``."""
+    """Return ``rows`` with the names in ``columns``, which ``rename_columns`` made from the columns of ``rows``.
+
+    Raises ``Incompatible`` if the columns have other types, because Arrow would misread their memory.
+    """
+    if len(columns) != rows.num_columns:
+        raise Incompatible(f"the number of columns is {rows.num_columns}, that of the new names {len(columns)}")
+    for existing, renamed in zip(rows.schema, columns, strict=True):
+        if not _differ_only_in_names(existing.type, renamed.type):
+            text = f"{existing.name} of type {existing.type} cannot be renamed to {renamed.name} of type {renamed.type}"
+            raise Incompatible(f"column {text}")
     return pa.record_batch(_RenamedRows(rows, columns))
+
+
+def _differ_only_in_names(existing: pa.DataType, renamed: pa.DataType) -> bool:
+    """Return True if two types are equal, apart from the names of members of structs."""
+    if existing.equals(renamed):
+        return True
+    number = existing.num_fields
+    return (
+        (existing.id, number) == (renamed.id, renamed.num_fields)
+        and number > 0
+        and all(_differ_only_in_names(existing.field(index).type, renamed.field(index).type) for index in range(number))
+    )
 
 
 @dataclass(frozen=True, slots=True)

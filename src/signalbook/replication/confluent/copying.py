@@ -349,7 +349,7 @@ class Round:
         if self._before and not self._here:
             count = sum(map(len, self._before.values()))
             raise UnusableRegistry(
-                f"{self._source.url} has none of the {count} versions that were copied from it: is it still the same "
+                f"{self._source.url} has none of the versions that were copied from it ({count}): is it still the same "
                 "registry? Nothing was deleted; to begin anew, remove the state"
             )
         missing = [
