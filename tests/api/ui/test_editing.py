@@ -325,6 +325,48 @@ def test_a_schema_is_made_with_its_first_version(explorer: Client) -> None:
     assert schema["contenttype"] == "application/json"
 
 
+FORMATS_OF_DOCUMENTS = {
+    "JsonSchema/draft-07": ('{"$schema": "http://json-schema.org/draft-07/schema#"}', "application/schema+json"),
+    "Avro/1.12.0": ('{"type": "record", "name": "Paid", "fields": []}', "application/json"),
+    "Protobuf/3": ('syntax = "proto3";\r\nmessage Paid {}\r\n', "text/plain"),
+    "XSD/1.1": ('<schema xmlns="http://www.w3.org/2001/XMLSchema"/>', "application/xml"),
+}
+
+
+@pytest.mark.parametrize("format", FORMATS_OF_DOCUMENTS)
+def test_format_and_content_type_are_detected(explorer: Client, format: str) -> None:
+    path = "/schemagroups/shop/schemas"
+    document, contenttype = FORMATS_OF_DOCUMENTS[format]
+    form = opened(explorer, path)
+    assert form["format"] == "", "it is detected unless a format is chosen"
+    assert post(explorer, path, form | {"id": "paid", "document": document}).status_code == 303
+    schema = explorer.get(f"{path}/paid$details").json()
+    assert (schema["format"], schema["contenttype"]) == (format, contenttype)
+
+
+def test_formats_of_the_registry_can_be_chosen(explorer: Client) -> None:
+    path = "/schemagroups/shop/schemas"
+    (choice,) = [tag for tag in show(explorer, f"/-/edit{path}").all("select") if tag.get("name") == "format"]
+    names = [tag.get("value", "") for tag in choice.iter("option")]
+    assert names[0] == ""
+    assert {"Avro/1.11", "JsonSchema/draft/2020-12", "Protobuf/3", "XSD/1.0"} < set(names)
+    assert not any("*" in name for name in names)
+    form = opened(explorer, path) | {"id": "own", "document": "anything"}
+    page = refused(explorer, path, form, 400)
+    assert "the document does not show its format" in page.words("main")
+    assert [tag.get("name") for tag in page.all("select") if tag.get("aria-invalid")] == ["format"]
+    assert post(explorer, path, form | {"attributes": '{"format": "Own/1"}'}).status_code == 303
+    assert explorer.get(f"{path}/own$details").json()["format"] == "Own/1"
+
+
+def test_format_of_a_group_is_preselected(explorer: Client) -> None:
+    assert explorer.put("/schemagroups/avro", {"format": "Avro/1.11"}).is_success
+    path = "/schemagroups/avro/schemas"
+    form = opened(explorer, path) | {"id": "row", "document": FORMATS_OF_DOCUMENTS["Avro/1.12.0"][0]}
+    assert form["format"] == "Avro/1.11"
+    assert post(explorer, path, form).status_code == 303
+
+
 def test_a_message_is_made_with_its_first_version(explorer: Client) -> None:
     path = "/messagegroups/shop/messages"
     form = opened(explorer, path) | {"id": "paid", "attributes": '{"envelope": "CloudEvents/1.0"}'}

@@ -19,6 +19,7 @@ from signalbook.api.kernel.requests import HTTPRequest, parse_form, parse_json_b
 from signalbook.api.ui.comparison import build_choice
 from signalbook.api.ui.entities import find_attributes
 from signalbook.api.ui.pages import escape_hidden, restore_hidden
+from signalbook.documents import guess_content_type, guess_format
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.apply import WriteResult
@@ -326,6 +327,7 @@ class NewEntityForm:
 
     collection: Xid
     documented: bool
+    needs_format: bool
     fields: tuple[Field, ...]
 
     @property
@@ -346,10 +348,8 @@ class NewEntityForm:
         fields += [field for field in _list_described_fields({}) if field.name in kind.attributes]
         if documented:
             fields += [
-                Field(
-                    name="format", label="Format", value="", hint="Such as JsonSchema/draft-07, Avro/1.11, Protobuf/3."
-                ),
-                Field(name="contenttype", label="Content type", value="", hint="Such as application/json."),
+                _build_format_field(view, xid),
+                Field(name="contenttype", label="Content type", value="", hint="Empty for that of the format."),
                 _build_code_field("document", "Document", ""),
             ]
         attributes_label = "Other attributes, as JSON"
@@ -359,7 +359,8 @@ class NewEntityForm:
                 hint=_describe_needed(kind, {field.name for field in fields}),
             )
         )
-        return cls(collection=xid, documented=documented, fields=tuple(fields))
+        needs_format = documented and kind.attributes["format"].required
+        return cls(collection=xid, documented=documented, needs_format=needs_format, fields=tuple(fields))
 
     def command(self, view: View, posted: Posted) -> Command | None:
         """Return the command that creates the entity unless it exists. Raises ``RegistryError`` and ``Forbidden``."""
@@ -375,6 +376,11 @@ class NewEntityForm:
             body["labels"] = labels
         if not self.documented:
             return Command(method=Method.PUT, target=xid, body=body, base_url=posted.root)
+        if "format" not in body and (detected_format := _detect_format(texts["document"])):
+            body["format"] = detected_format
+        elif "format" not in body and self.needs_format:
+            raise _build_error(xid, "format", "the document does not show its format: choose one")
+        texts["contenttype"] = texts["contenttype"].strip() or guess_content_type(str(body.get("format", "")))
         document = _build_document_body(texts, xid, body)
         return Command(method=Method.PUT, target=xid, document=document, base_url=posted.root)
 
@@ -395,6 +401,22 @@ def _describe_needed(entity_type: GroupType | ResourceType, field_names: Collect
         and not (attribute.managed or attribute.readonly or name in ids or attribute.default is not None)
     ]
     return f"It needs {', '.join(needed)}." if needed else ""
+
+
+def _build_format_field(view: View, collection: Xid) -> Field:
+    """Return the field for the format of a new Resource: detected, or one of the formats that the registry supports."""
+    # Groups may state the format of all their Resources.
+    group_format = str(view.render_entity(collection.owner, ViewOptions()).get("format", ""))
+    names = [name for name in view.capabilities["formats"] if not name.endswith("/*")]
+    if group_format and group_format not in names:
+        names.append(group_format)
+    choices = (("", "Detect it from the document"), *((name, name) for name in names))
+    hint = "For a format that is not in the list, enter it as “format” under the other attributes."
+    return Field(name="format", label="Format", value=group_format, kind="choice", choices=choices, hint=hint)
+
+
+def _detect_format(document: str) -> str:
+    return guess_format("", document.encode("utf-8"))
 
 
 def _list_document_fields(view: View, xid: Xid, stored: JSONObject) -> Iterator[Field]:
