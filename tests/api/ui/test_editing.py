@@ -367,6 +367,64 @@ def test_format_of_a_group_is_preselected(explorer: Client) -> None:
     assert post(explorer, path, form).status_code == 303
 
 
+def test_compatibility_is_chosen_for_a_new_schema(explorer: Client) -> None:
+    path = "/schemagroups/shop/schemas"
+    form = opened(explorer, path) | {"id": "paid", "document": '{"type": "object", "properties": {}}'}
+    assert form["compatibility"] == ""
+    page = show(explorer, f"/-/edit{path}")
+    assert "full: A new version and the version before can read each other's data." in page.words("main")
+    assert "compatibility" not in opened(explorer, "/messagegroups/shop/messages"), "messages are not compared"
+    other = {"attributes": '{"meta": {"labels": {"a": "b"}}}'}
+    assert post(explorer, path, form | {"compatibility": "full"} | other).status_code == 303
+    meta = explorer.get(f"{path}/paid/meta").json()
+    assert (meta["compatibility"], meta["labels"], meta["epoch"]) == ("full", {"a": "b"}, 1)
+    assert explorer.get(f"{path}/paid").text == form["document"]
+    for wrong in ({"compatibility": "none"}, {"attributes": '{"meta": 1}', "compatibility": "full"}):
+        refused(explorer, path, form | {"id": "other"} | wrong, 400)
+
+
+def test_compatibility_of_a_schema_is_shown_and_changed(explorer: Client) -> None:
+    path = f"{SCHEMA}/meta"
+    page = show(explorer, SCHEMA)
+    assert "It has no compatibility rule" in page.words("main")
+    assert page.links()["Set a rule"] == f"/ui/-/edit{path}#field-compatibility"
+    assert post(explorer, path, opened(explorer, path) | {"compatibility": "backward"}).status_code == 303
+    assert explorer.get(path).json()["compatibility"] == "backward"
+    page = show(explorer, SCHEMA)
+    assert "Compatibility: backward A new version can read data of the version before." in page.words("main")
+    assert page.links()["Change the rule"] == f"/ui/-/edit{path}#field-compatibility"
+    assert "no compatibility rule" not in page.words()
+    form = opened(explorer, path)
+    assert form["compatibility"] == "backward"
+    assert post(explorer, path, form | {"compatibility": ""}).status_code == 303
+    assert "compatibility" not in explorer.get(path).json()
+
+
+def test_rule_that_stored_versions_break_is_refused_at_its_field(explorer: Client) -> None:
+    schema = {"type": "object", "required": ["id"]}
+    assert explorer.put(f"{SCHEMA}/versions/3$details", {"format": "JsonSchema/draft-07", "schema": schema}).is_success
+    path = f"{SCHEMA}/meta"
+    page = refused(explorer, path, opened(explorer, path) | {"compatibility": "backward"}, 400)
+    assert [tag.get("name") for tag in page.all("select") if tag.get("aria-invalid")] == ["compatibility"]
+
+
+def test_missing_rule_is_not_reported_where_nothing_can_be_compared(explorer: Client) -> None:
+    own = "/schemagroups/shop/schemas/own"
+    assert explorer.put(f"{own}$details", {"format": "Own/1", "schema": "anything"}).is_success
+    for path in (own, f"{SCHEMA}/versions/1", MESSAGE, GROUP):
+        assert "compatibility rule" not in show(explorer, path).words()
+
+
+def test_readers_see_the_missing_rule_without_the_link(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", **PROXIED)
+    row = {"format": "Avro/1.11", "schema": {"type": "record", "name": "Row", "fields": []}}
+    assert client.put("/schemagroups/g", {"schemas": {"s": row}}).is_success
+    put_policy(store, {"who": ["subject:ann"], "role": "reader"})
+    page = show(client, "/schemagroups/g/schemas/s", headers={"X-User": "ann"})
+    assert "It has no compatibility rule" in page.words("main")
+    assert "Set a rule" not in page.links()
+
+
 def test_a_message_is_made_with_its_first_version(explorer: Client) -> None:
     path = "/messagegroups/shop/messages"
     form = opened(explorer, path) | {"id": "paid", "attributes": '{"envelope": "CloudEvents/1.0"}'}

@@ -49,7 +49,7 @@ _STORED: Final = 4_000
 _MAX_SHOWN_ENTRIES: Final = 50
 _ABOUT: Final = {
     "format_violation": ("document", "attributes"),
-    "compatibility_violation": ("document", "attributes"),
+    "compatibility_violation": ("document", "compatibility", "attributes"),
     "format_unknown": ("format", "attributes"),
     "malformed_id": ("versionid", "attributes"),
 }

@@ -6,6 +6,7 @@ nothing is written.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
@@ -18,6 +19,7 @@ from signalbook.access.decisions import Access
 from signalbook.api.kernel.requests import HTTPRequest, parse_form, parse_json_body
 from signalbook.api.ui.comparison import build_choice
 from signalbook.api.ui.entities import find_attributes
+from signalbook.api.ui.explanations import COMPATIBILITIES
 from signalbook.api.ui.pages import escape_hidden, restore_hidden
 from signalbook.documents import guess_content_type, guess_format
 from signalbook.engine.engine import Session
@@ -47,6 +49,8 @@ _DEPRECATED: Final = {
 _MANAGED: Final = frozenset(
     {"self", "shortself", "xid", "epoch", "createdat", "modifiedat", "isdefault", "versionid", "ancestorid"}
 )
+_NO_RULE: Final = "none: versions are not compared"
+_DEFAULT_RULE: Final = "not chosen: the default rule of the server, if it has one"
 _TOO_LONG: Final = "It is too long, or no text, and is not shown here"
 
 
@@ -168,6 +172,8 @@ class AttributesForm:
         fields = [*_list_described_fields(stored), *_list_deprecation_fields(stored)]
         if xid.kind is Kind.META:
             fields.append(_build_default_version_field(view, xid, stored))
+            if _has_rule(view.model.resource_type(xid)):
+                fields.insert(0, _build_compatibility_field(str(stored.get("compatibility", "")), _NO_RULE))
         editable = tuple(
             field for field in fields if field.name.partition(".")[0] in names and _is_short_enough(field.value, _LINE)
         )
@@ -183,7 +189,8 @@ class AttributesForm:
         texts = {field.name: posted.entered.text(field) for field in self.fields}
         changed = {field.name for field in self.fields if texts[field.name] != field.value}
         body: JSONObject = {
-            name: restore_hidden(texts[name]) or None for name in changed & {"name", "description", "documentation"}
+            name: restore_hidden(texts[name]) or None
+            for name in changed & {"name", "description", "documentation", "compatibility"}
         }
         if "labels" in changed:
             body["labels"] = _parse_labels(texts["labels"], self.xid) or None
@@ -232,12 +239,11 @@ def _parse_attributes(text: str, xid: Xid, max_depth: int) -> JSONObject:
     return value
 
 
-def _build_document_body(texts: Mapping[str, str], xid: Xid, attributes: JSONObject) -> DocumentBody:
-    """Return the document in the document fields of the form."""
+def _encode_document(texts: Mapping[str, str], xid: Xid) -> bytes:
+    """Return the document of the form."""
     if not texts["document"]:
         raise _build_error(xid, "document", "it is empty: enter the document of the new version")
-    content, contenttype = texts["document"].encode("utf-8"), texts["contenttype"].strip() or None
-    return DocumentBody(content=content, contenttype=contenttype, attributes=attributes)
+    return texts["document"].encode("utf-8")
 
 
 def _list_described_fields(stored: JSONObject) -> Iterator[Field]:
@@ -317,7 +323,11 @@ class NewVersionForm:
             raise _build_error(self.resource, "versionid", "there is a version of this id already")
         if not self.documented:
             return Command(method=Method.POST, target=self.resource, body=body, base_url=posted.root)
-        document = _build_document_body(texts, self.resource, body)
+        document = DocumentBody(
+            content=_encode_document(texts, self.resource),
+            contenttype=texts["contenttype"].strip() or None,
+            attributes=body,
+        )
         return Command(method=Method.POST, target=self.resource, document=document, base_url=posted.root)
 
 
@@ -326,8 +336,7 @@ class NewEntityForm:
     """The form for a new Group, or a new Resource with its first Version, in a ``collection``."""
 
     collection: Xid
-    documented: bool
-    needs_format: bool
+    resource_type: ResourceType | None
     fields: tuple[Field, ...]
 
     @property
@@ -346,6 +355,8 @@ class NewEntityForm:
             label = "Id of its first version"
             fields.append(Field(name="versionid", label=label, value="", hint="Leave it empty for 1."))
         fields += [field for field in _list_described_fields({}) if field.name in kind.attributes]
+        if _has_rule(resource):
+            fields.append(_build_compatibility_field("", _DEFAULT_RULE))
         if documented:
             fields += [
                 _build_format_field(view, xid),
@@ -359,8 +370,7 @@ class NewEntityForm:
                 hint=_describe_needed(kind, {field.name for field in fields}),
             )
         )
-        needs_format = documented and kind.attributes["format"].required
-        return cls(collection=xid, documented=documented, needs_format=needs_format, fields=tuple(fields))
+        return cls(collection=xid, resource_type=resource, fields=tuple(fields))
 
     def command(self, view: View, posted: Posted) -> Command | None:
         """Return the command that creates the entity unless it exists. Raises ``RegistryError`` and ``Forbidden``."""
@@ -374,15 +384,23 @@ class NewEntityForm:
         body |= {name: text for name in ("versionid", "format") if (text := texts.get(name, "").strip())}
         if labels := _parse_labels(texts.get("labels", ""), xid):
             body["labels"] = labels
-        if not self.documented:
-            return Command(method=Method.PUT, target=xid, body=body, base_url=posted.root)
-        if "format" not in body and (detected_format := _detect_format(texts["document"])):
-            body["format"] = detected_format
-        elif "format" not in body and self.needs_format:
+        meta = body.get("meta", {})
+        if texts.get("compatibility") and isinstance(meta, dict):
+            body["meta"] = meta | {"compatibility": texts["compatibility"]}
+        if "document" in texts:
+            body |= self._build_document_attributes(texts, xid, body)
+        return Command(method=Method.PUT, target=xid, body=body, base_url=posted.root)
+
+    def _build_document_attributes(self, texts: Mapping[str, str], xid: Xid, body: JSONObject) -> JSONObject:
+        """Return the attributes with the document, its format and its content type."""
+        assert self.resource_type is not None, "only Resources have documents"
+        document = _encode_document(texts, xid)
+        format_name = body["format"] if "format" in body else guess_format("", document)
+        if not format_name and self.resource_type.attributes["format"].required:
             raise _build_error(xid, "format", "the document does not show its format: choose one")
-        texts["contenttype"] = texts["contenttype"].strip() or guess_content_type(str(body.get("format", "")))
-        document = _build_document_body(texts, xid, body)
-        return Command(method=Method.PUT, target=xid, document=document, base_url=posted.root)
+        contenttype = texts["contenttype"].strip() or guess_content_type(str(format_name))
+        attributes = {"format": format_name or None, "contenttype": contenttype or None}
+        return {**attributes, f"{self.resource_type.singular}base64": base64.b64encode(document).decode("ascii")}
 
     def _parse_xid(self, text: str) -> Xid:
         try:
@@ -415,8 +433,16 @@ def _build_format_field(view: View, collection: Xid) -> Field:
     return Field(name="format", label="Format", value=group_format, kind="choice", choices=choices, hint=hint)
 
 
-def _detect_format(document: str) -> str:
-    return guess_format("", document.encode("utf-8"))
+def _has_rule(resource_type: ResourceType | None) -> bool:
+    """Return True if Versions of Resources of the type are compared by a rule."""
+    return resource_type is not None and resource_type.validatecompatibility
+
+
+def _build_compatibility_field(rule: str, no_rule: str) -> Field:
+    """Return the field for the compatibility rule of a Resource; ``no_rule`` is the choice of none."""
+    choices = (("", no_rule), *((name, f"{name}: {meaning}") for name, meaning in COMPATIBILITIES.items()))
+    hint = "A new version that breaks the rule is refused."
+    return Field(name="compatibility", label="Compatibility", value=rule, kind="choice", choices=choices, hint=hint)
 
 
 def _list_document_fields(view: View, xid: Xid, stored: JSONObject) -> Iterator[Field]:
