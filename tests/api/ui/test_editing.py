@@ -92,6 +92,28 @@ def test_deprecation_can_be_set_and_removed(explorer: Client) -> None:
     assert "mark it as deprecated, too" in refused(explorer, GROUP, form, 400).words("main")
 
 
+def test_dates_of_a_deprecation_have_date_fields(explorer: Client) -> None:
+    name = "deprecated.removal"
+    form = opened(explorer, GROUP)
+    assert (form["deprecated.effective"], form[name]) == ("2030-01-01", "")
+    kinds = {tag.get("name"): tag.get("type") for tag in show(explorer, f"/-/edit{GROUP}").all("input")}
+    assert (kinds["deprecated.effective"], kinds[name], kinds["deprecated.alternative"]) == ("date", "date", "text")
+    assert post(explorer, GROUP, form | {name: "2031-02-03"}).status_code == 303
+    deprecated = explorer.get(GROUP).json()["deprecated"]
+    assert (deprecated["effective"], deprecated["removal"]) == ("2030-01-01T00:00:00Z", "2031-02-03T00:00:00Z")
+    early = opened(explorer, GROUP) | {name: "2029-01-01"}
+    assert "must not be before effective" in refused(explorer, GROUP, early, 400).words("main")
+
+
+def test_time_of_a_deprecation_is_kept(explorer: Client) -> None:
+    deprecated = {"effective": "2030-01-01T12:30:00Z", "removal": "2031-01-01T00:00:00.500000Z"}
+    assert explorer.send("PATCH", GROUP, json={"deprecated": deprecated}).is_success
+    form = opened(explorer, GROUP)
+    assert {name: form[f"deprecated.{name}"] for name in deprecated} == deprecated
+    assert post(explorer, GROUP, form | {"deprecated.alternative": "https://example.com/new"}).status_code == 303
+    assert explorer.get(GROUP).json()["deprecated"] == {**deprecated, "alternative": "https://example.com/new"}
+
+
 def test_the_default_version_is_chosen(explorer: Client) -> None:
     path = f"{SCHEMA}/meta"
     assert post(explorer, path, opened(explorer, path) | {"defaultversionid": "1"}).status_code == 303

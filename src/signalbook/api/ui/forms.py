@@ -7,6 +7,7 @@ nothing is written.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
@@ -41,11 +42,18 @@ included."""
 _WAS: Final = "was."
 _LINES: Final = {"name": "Name", "documentation": "Documentation, a URL"}
 _DEPRECATED: Final = {
-    "effective": "Deprecated from, a time such as 2030-01-31T00:00:00Z",
-    "removal": "Removed from, a time not before that",
+    "effective": "Deprecated from",
+    "removal": "Removed from",
     "alternative": "What to use instead, a URL",
     "documentation": "More about it, a URL",
 }
+_DATES: Final = {
+    "effective": "The beginning of the day in UTC.",
+    "removal": "The beginning of the day in UTC, not before the deprecation.",
+}
+"""The dates of a deprecation, with hints."""
+_MIDNIGHT: Final = "T00:00:00Z"
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _MANAGED: Final = frozenset(
     {"self", "shortself", "xid", "epoch", "createdat", "modifiedat", "isdefault", "versionid", "ancestorid"}
 )
@@ -56,8 +64,8 @@ _TOO_LONG: Final = "It is too long, or no text, and is not shown here"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field of a form. ``kind`` is line, text, code, mark or choice; ``conflict`` is a change made by another user
-    since."""
+    """A field of a form. ``kind`` is line, date, text, code, mark or choice; ``conflict`` is a change made by another
+    user since."""
 
     name: str
     label: str
@@ -212,7 +220,7 @@ class AttributesForm:
             return None
         # Keep the members that the form does not show.
         unshown = {name: value for name, value in (was or {}).items() if f"deprecated.{name}" not in texts}
-        return unshown | {name: restore_hidden(text) for name, text in details.items() if text}
+        return unshown | {name: restore_hidden(_add_time(text)) for name, text in details.items() if text}
 
 
 def _build_error(xid: Xid, name: str, detail: str) -> RegistryError:
@@ -261,7 +269,24 @@ def _list_deprecation_fields(stored: JSONObject) -> Iterator[Field]:
     deprecated = stored.get("deprecated")
     yield Field(name="deprecated", label="It is deprecated", value="" if deprecated is None else "yes", kind="mark")
     for name, label in _DEPRECATED.items():
-        yield Field(name=f"deprecated.{name}", label=label, value=format_field((deprecated or {}).get(name, "")))
+        value = format_field((deprecated or {}).get(name, ""))
+        if name in _DATES:
+            yield _build_date_field(f"deprecated.{name}", label, value, _DATES[name])
+        else:
+            yield Field(name=f"deprecated.{name}", label=label, value=value)
+
+
+def _build_date_field(name: str, label: str, timestamp: str, hint: str) -> Field:
+    """Return a field for a date. A timestamp with a time of day stays a text, because a date would lose the time."""
+    day = timestamp.removesuffix(_MIDNIGHT)
+    if timestamp and not _DATE.fullmatch(day):
+        return Field(name=name, label=label, value=timestamp, hint="A time such as 2030-01-31T12:00:00Z, or a date.")
+    return Field(name=name, label=label, value=day, kind="date", hint=hint)
+
+
+def _add_time(text: str) -> str:
+    """Return a timestamp for a date, and any other text unchanged."""
+    return f"{text}{_MIDNIGHT}" if _DATE.fullmatch(text) else text
 
 
 def _build_default_version_field(view: View, xid: Xid, stored: JSONObject) -> Field:
