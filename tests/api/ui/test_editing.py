@@ -273,6 +273,34 @@ def test_a_document_becomes_a_new_version(explorer: Client) -> None:
     assert explorer.get(f"{SCHEMA}/versions/best$details").json()["format"] == "JsonSchema/draft-07"
 
 
+def test_document_is_filled_in_with_indentation_and_shown_with_highlighting(explorer: Client) -> None:
+    path, schema = f"{SCHEMA}/versions", '{"type":"object","maximum":1.0,"title":"caf\\u00e9 \\/","minimum":1E2}'
+    headers = {"Content-Type": "application/json", "xRegistry-format": "JsonSchema/draft-07"}
+    assert explorer.send("PUT", f"{path}/3", content=schema, headers=headers).is_success
+    form = opened(explorer, path)
+    indented = '{\r\n  "type": "object",\r\n  "maximum": 1.0,\r\n  "title": "caf\\u00e9 \\/",\r\n  "minimum": 1E2\r\n}'
+    assert form["document"] == indented, "only the space between values differs"
+    assert show(explorer, f"/-/edit{path}").all("pre") == []
+    for document in ('{"type": "object", "title": "<script>"}', "[" * 10_000):
+        answer = post(explorer, path, form | {"document": document}, "check")
+        page = Document(answer.status_code, answer.headers, answer.text, parse(answer.text))
+        harmless(page)
+    page = refused(explorer, path, form | {"document": schema}, 200, "check")
+    (markup,) = page.all("pre")
+    assert "".join(markup.itertext()) == indented.replace("\r\n", "\n")
+    assert [tag.get("class") for tag in markup.iter("span")].count("nt") == 4
+    assert "The document with highlighting: JsonSchema/draft-07" in page.words("main")
+    assert fields(page)["document"] == schema, "what was entered is kept"
+
+
+def test_document_whose_indentation_is_too_long_is_filled_in_as_stored(explorer: Client) -> None:
+    path = f"{SCHEMA}/versions"
+    schema = '{"enum":[' + ",".join(["1"] * 20_000) + "]}"
+    headers = {"Content-Type": "application/json", "xRegistry-format": "JsonSchema/draft-07"}
+    assert explorer.send("PUT", f"{path}/3", content=schema, headers=headers).is_success
+    assert opened(explorer, path)["document"] == schema
+
+
 def test_an_incompatible_document_is_explained(explorer: Client) -> None:
     explorer.send("PATCH", f"{SCHEMA}/meta", json={"compatibility": "backward"})
     path = f"{SCHEMA}/versions"

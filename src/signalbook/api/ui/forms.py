@@ -19,6 +19,7 @@ from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
 from signalbook.api.kernel.requests import HTTPRequest, parse_form, parse_json_body
 from signalbook.api.ui.comparison import build_choice
+from signalbook.api.ui.documents import indent_line
 from signalbook.api.ui.entities import find_attributes
 from signalbook.api.ui.explanations import COMPATIBILITIES
 from signalbook.api.ui.pages import escape_hidden, restore_hidden
@@ -478,14 +479,19 @@ def _list_document_fields(view: View, xid: Xid, stored: JSONObject) -> Iterator[
         text = document.content.decode("utf-8").replace("\r\n", "\n") if document.url is None else ""
     except UnicodeDecodeError:
         text = "\0" * _CODE
-    yield _build_code_field("document", "Document", text)
+    indented = indent_line(text)
+    # Indentation must not make a document too long to be shown.
+    yield _build_code_field("document", "Document", indented if _is_shown_whole(indented) else text)
 
 
 def _build_code_field(name: str, label: str, text: str) -> Field:
-    field_text = format_field(text)
-    if _is_short_enough(field_text, _CODE):
-        return Field(name=name, label=label, value=field_text, kind="code")
+    if _is_shown_whole(text):
+        return Field(name=name, label=label, value=format_field(text), kind="code")
     return Field(name=name, label=label, value="", kind="code", hint=f"{_TOO_LONG}: enter all of the new one.")
+
+
+def _is_shown_whole(text: str) -> bool:
+    return _is_short_enough(format_field(text), _CODE)
 
 
 def format_field(text: object) -> str:
