@@ -69,10 +69,18 @@ def test_two_files_as_json(cli: Cli) -> None:
         ("a.json", "{}", ""),
         ("a.txt", "nothing", ""),
         ("a.json", "[1]", ""),
+        ("-", '// An order.\nsyntax = "proto3";\nmessage Order {}', "Protobuf/3"),
+        ("-", 'edition = "2023";', "Protobuf"),
+        ("-", "message Order {}", ""),
+        ("-", '<?xml version="1.0"?><!-- a --><x:schema xmlns:x="http://www.w3.org/2001/XMLSchema"/>', "XSD/1.1"),
+        ("-", "<schema xmlns='http://www.w3.org/2001/XMLSchema' id='a'/>", "XSD/1.1"),
+        ("-", '<order xmlns="http://www.w3.org/2001/XMLSchema"/>', ""),
+        ("-", "<!--" * 50_000, ""),
+        ("-", "[" * 50_000, ""),
     ],
 )
 def test_formats_by_name_and_words(name: str, content: str, format: str) -> None:
-    from signalbook.cli.files import guess_format
+    from signalbook.documents import guess_format
 
     assert guess_format(name, content.encode()) == format
 

@@ -12,7 +12,7 @@ import typer
 from typer import Argument, Option
 
 from signalbook.cli.console import echo, output
-from signalbook.cli.files import guess_format, read_file
+from signalbook.cli.files import read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.cli.schemafiles import SchemaFile, forget_files
 from signalbook.errors import RegistryError, SignalbookError
@@ -284,6 +284,7 @@ def _check_schema_after(source: str, earlier: SchemaFile, questions: _Questions,
 
 def _check_schema_since(source: str, revision: str, questions: _Questions) -> CheckedSource:
     from signalbook.cli.revisions import file_at
+    from signalbook.documents import guess_format
 
     content = file_at(Path(source), revision)
     if content is None:
@@ -322,7 +323,7 @@ def _check_change_since(
     change: FileChange, files: RevisionFiles, revision: str, questions: _Questions
 ) -> Iterator[CheckedSource]:
     """Yield the verdict on a file of a folder, if it is a schema, or a document that is gone."""
-    from signalbook.documents import NAMED
+    from signalbook.documents import NAMED, guess_format
 
     old, new = change
     content, is_document = files.read(old), old.name.endswith(NAMED)

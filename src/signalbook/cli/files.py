@@ -13,24 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from signalbook.errors import SignalbookError
 from signalbook.filenames import FileNameError, OutputPaths
-from signalbook.values import JSON, JSONError, parse_json
 
 if TYPE_CHECKING:
     from signalbook.documents import FolderFile
 
 
 STANDARD_INPUT: Final = "-"
-_DIALECTS: Final = {
-    "draft-04/schema": "JsonSchema/draft-04",
-    "draft-06/schema": "JsonSchema/draft-06",
-    "draft-07/schema": "JsonSchema/draft-07",
-    "draft/2019-09/schema": "JsonSchema/draft/2019-09",
-    "draft/2020-12/schema": "JsonSchema/draft/2020-12",
-}
-
-
-_KEYWORDS: Final = frozenset({"properties", "additionalProperties", "required", "items", "$defs", "definitions"})
-"""Of an object with one of these, and a type, little else can be meant than a JSON Schema."""
 
 
 class NotWritten(SignalbookError):
@@ -123,36 +111,3 @@ def read_file(name: str) -> bytes:
             return read_limited(file, name=name)
     except OSError as error:
         raise DocumentError(f"{name}: cannot be read: {error.strerror}") from None
-
-
-def guess_format(name: str, content: bytes) -> str:
-    """The format that the name or the content of a file shows, ``""`` if neither does."""
-    lowered = name.lower()
-    if lowered.endswith(".avsc"):
-        return "Avro/1.12.0"
-    if lowered.endswith(".proto"):
-        from signalbook.documents import proto_format
-
-        return proto_format(content)
-    if lowered.endswith(".xsd"):
-        return "XSD/1.1"
-    try:
-        document = parse_json(content)
-    except JSONError:
-        return ""
-    return guess_document_format(document)
-
-
-def guess_document_format(document: JSON) -> str:
-    """Return the format of the schema that a JSON document is by its content, ``""`` if it is none."""
-    if not isinstance(document, dict):
-        return ""
-    if document.get("type") in ("record", "enum", "fixed") and "name" in document:
-        return "Avro/1.12.0"
-    stated = document.get("$schema")
-    if stated is None and document.get("type") in ("object", "array") and document.keys() & _KEYWORDS:
-        # What validators take for granted where no dialect is named.
-        return "JsonSchema/draft-07" if "definitions" in document else "JsonSchema/draft/2020-12"
-    if str(stated).startswith("https://json-structure.org/meta/"):
-        return "JsonStructure/draft-04"
-    return _DIALECTS.get(str(stated).rstrip("#").rpartition("json-schema.org/")[2], "")

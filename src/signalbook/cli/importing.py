@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from typer import Argument, Option
 
 from signalbook.cli.console import console, echo, say
-from signalbook.cli.files import STANDARD_INPUT, guess_document_format, guess_format, read_file
+from signalbook.cli.files import STANDARD_INPUT, read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.values import JSON, Finding, JSONObject, count_nouns, dump_json
@@ -142,7 +142,7 @@ def _describe_failure(source: SourceDocument, error: SignalbookError, imported: 
 def load(source: str, *, lenient: bool) -> Iterator[SourceDocument]:
     """The documents behind ``source``, those of a folder as one. Raises ``DocumentError``."""
     from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents
-    from signalbook.documents import DocumentError, merge, parse_source, read_folder, read_source
+    from signalbook.documents import DocumentError, guess_format, merge, parse_source, read_folder, read_source
 
     if source == STANDARD_INPUT:
         yield _adopt(_refuse_schema(parse_source(read_file(source), name="standard input", lenient=lenient)))
@@ -171,7 +171,7 @@ def is_url(source: str) -> bool:
 
 def _refuse_schema(source: SourceDocument) -> SourceDocument:
     """Return a registry document as it is. Raises ``DocumentError`` for a schema, by its name or content."""
-    from signalbook.documents import DocumentError
+    from signalbook.documents import DocumentError, guess_document_format, guess_format
 
     document = source.document
     has_groups = isinstance(document, dict) and any(name.endswith(("groups", "endpoints")) for name in document)

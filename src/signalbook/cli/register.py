@@ -27,7 +27,6 @@ from signalbook.xid import ROOT, Xid, XidError, check_id
 if TYPE_CHECKING:
     from signalbook.client.registry import Refusal, Registry, WriteChecks
 
-_CONTENT_TYPES: Final = {"jsonschema": "application/schema+json", "protobuf": "text/plain", "xsd": "application/xml"}
 _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]+")
 
 
@@ -275,7 +274,9 @@ def _describe_refusal(
 
 
 def _build_attributes(schema: SchemaFile, format: str) -> JSONObject:
-    family, document = format.partition("/")[0].lower(), _parse_document(schema)
+    from signalbook.documents import guess_content_type
+
+    document = _parse_document(schema)
     title = document.get("title") or document.get("name")
     name = {"name": title} if isinstance(title, str) and title else {}
-    return {"format": format, "contenttype": _CONTENT_TYPES.get(family, "application/json"), **name}
+    return {"format": format, "contenttype": guess_content_type(format) or "application/json", **name}

@@ -13,7 +13,7 @@ from pathlib import Path
 from posixpath import normpath
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from signalbook.cli.files import STANDARD_INPUT, guess_format, read_file
+from signalbook.cli.files import STANDARD_INPUT, read_file
 from signalbook.errors import SignalbookError
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class SchemaFile:
     @property
     def format(self) -> str:
         """The format that is stated, or that the file shows; ``""`` for neither."""
+        from signalbook.documents import guess_format
+
         return self.stated or guess_format(self.name, self.content)
 
     def resolve(self, name: str) -> bytes | None:

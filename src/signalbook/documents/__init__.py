@@ -1,5 +1,6 @@
 """Read registry documents from JSON and YAML, repair damaged ones on request, and write documents."""
 
+from signalbook.documents.detection import guess_content_type, guess_document_format, guess_format
 from signalbook.documents.errors import DocumentError, Repair
 from signalbook.documents.importing import (
     ImportPlan,
@@ -42,6 +43,9 @@ __all__ = [
     "extend_model",
     "find_documents",
     "find_files",
+    "guess_content_type",
+    "guess_document_format",
+    "guess_format",
     "indent",
     "make_upload",
     "merge",

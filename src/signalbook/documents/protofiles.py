@@ -25,6 +25,11 @@ _PROTO_FORMATS: Final = {b"proto2": "Protobuf/2", b"proto3": "Protobuf/3", b"edi
 _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]+")
 
 
+def states_syntax(content: bytes) -> bool:
+    """Return True if ``content`` begins with a statement of a syntax or an edition of Protobuf."""
+    return _SYNTAX.match(content) is not None
+
+
 def proto_format(content: bytes) -> str:
     """Return the format of a ``.proto`` file: the one it states, else proto2, which is also the compiler's default."""
     match = _SYNTAX.match(content)  # before all else, or not at all

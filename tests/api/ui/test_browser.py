@@ -350,6 +350,29 @@ def test_conflicting_edits_of_two_users(browser: Browser, closed: Closed) -> Non
         assert page.locator("h1").inner_text() == "Mine"
 
 
+def test_a_schema_is_checked_and_stored(browser: Browser, url: str) -> None:
+    """The form detects the format, shows the document with highlighting, and the page of the schema has its rule."""
+    with opened(browser, f"{url}/-/edit/schemagroups/shop/schemas", width=390) as page:
+        page.fill("input[name=id]", "checked")
+        page.select_option("select[name=compatibility]", "backward")
+        page.fill("textarea[name=document]", '{"type":"object","properties":{"id":{"type":"string"}}}')
+        page.get_by_role("button", name="Check").click()
+        expect(page.locator("details pre .nt").first).to_be_visible(timeout=_PATIENT)
+        expect(page.get_by_text("The document with highlighting")).to_contain_text("JsonSchema/draft/2020-12")
+        accessible(page)
+        page.get_by_role("button", name="Save").click()
+        page.wait_for_url(f"{url}/schemagroups/shop/schemas/checked")
+        accessible(page)
+        page.get_by_role("link", name="Change the rule").click()
+        expect(page.locator("select[name=compatibility]")).to_have_value("backward")
+        page.fill("input[name='deprecated.removal']", "2031-02-03")
+        page.check("input[name=deprecated]")
+        page.get_by_role("button", name="Save").click()
+        page.wait_for_url(f"{url}/schemagroups/shop/schemas/checked/meta")
+        expect(page.locator("main")).to_contain_text("2031-02-03T00:00:00Z")
+        accessible(page)
+
+
 def test_a_group_is_made_and_found_among_the_changes_of_its_day(browser: Browser, closed: Closed) -> None:
     with opened(browser, f"{closed.url}/-/login?back=/ui/messagegroups", scripts=False) as page:
         page.fill("#secret", closed.ann)

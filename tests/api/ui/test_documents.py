@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from signalbook.api.ui.documents import render_highlighted
+from signalbook.api.ui.documents import render_document, render_highlighted
 
 BEGUN = {"protobuf": ("/* ", "/\\\n* "), "xml": ("<!--", "<?", "<![CDATA[", "&", "<a b:b:b:"), "json": ("@ ", "'")}
 
@@ -27,6 +27,11 @@ def test_repeated_openings_are_plain_text(language: str, begun: str) -> None:
     markup, cut = render_highlighted(text, language)
     assert (words(markup), cut) == (text, False)
     assert "<span" not in markup
+
+
+def test_deeply_nested_json_is_plain_text() -> None:
+    document = render_document(b"[" * 5_000, contenttype="", format="Own/1")
+    assert words(document.markup) == "[" * 5_000
 
 
 def test_a_document_with_a_few_mistakes_is_highlighted() -> None:

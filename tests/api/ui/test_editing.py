@@ -92,6 +92,28 @@ def test_deprecation_can_be_set_and_removed(explorer: Client) -> None:
     assert "mark it as deprecated, too" in refused(explorer, GROUP, form, 400).words("main")
 
 
+def test_dates_of_a_deprecation_have_date_fields(explorer: Client) -> None:
+    name = "deprecated.removal"
+    form = opened(explorer, GROUP)
+    assert (form["deprecated.effective"], form[name]) == ("2030-01-01", "")
+    kinds = {tag.get("name"): tag.get("type") for tag in show(explorer, f"/-/edit{GROUP}").all("input")}
+    assert (kinds["deprecated.effective"], kinds[name], kinds["deprecated.alternative"]) == ("date", "date", "text")
+    assert post(explorer, GROUP, form | {name: "2031-02-03"}).status_code == 303
+    deprecated = explorer.get(GROUP).json()["deprecated"]
+    assert (deprecated["effective"], deprecated["removal"]) == ("2030-01-01T00:00:00Z", "2031-02-03T00:00:00Z")
+    early = opened(explorer, GROUP) | {name: "2029-01-01"}
+    assert "must not be before effective" in refused(explorer, GROUP, early, 400).words("main")
+
+
+def test_time_of_a_deprecation_is_kept(explorer: Client) -> None:
+    deprecated = {"effective": "2030-01-01T12:30:00Z", "removal": "2031-01-01T00:00:00.500000Z"}
+    assert explorer.send("PATCH", GROUP, json={"deprecated": deprecated}).is_success
+    form = opened(explorer, GROUP)
+    assert {name: form[f"deprecated.{name}"] for name in deprecated} == deprecated
+    assert post(explorer, GROUP, form | {"deprecated.alternative": "https://example.com/new"}).status_code == 303
+    assert explorer.get(GROUP).json()["deprecated"] == {**deprecated, "alternative": "https://example.com/new"}
+
+
 def test_the_default_version_is_chosen(explorer: Client) -> None:
     path = f"{SCHEMA}/meta"
     assert post(explorer, path, opened(explorer, path) | {"defaultversionid": "1"}).status_code == 303
@@ -251,6 +273,34 @@ def test_a_document_becomes_a_new_version(explorer: Client) -> None:
     assert explorer.get(f"{SCHEMA}/versions/best$details").json()["format"] == "JsonSchema/draft-07"
 
 
+def test_document_is_filled_in_with_indentation_and_shown_with_highlighting(explorer: Client) -> None:
+    path, schema = f"{SCHEMA}/versions", '{"type":"object","maximum":1.0,"title":"caf\\u00e9 \\/","minimum":1E2}'
+    headers = {"Content-Type": "application/json", "xRegistry-format": "JsonSchema/draft-07"}
+    assert explorer.send("PUT", f"{path}/3", content=schema, headers=headers).is_success
+    form = opened(explorer, path)
+    indented = '{\r\n  "type": "object",\r\n  "maximum": 1.0,\r\n  "title": "caf\\u00e9 \\/",\r\n  "minimum": 1E2\r\n}'
+    assert form["document"] == indented, "only the space between values differs"
+    assert show(explorer, f"/-/edit{path}").all("pre") == []
+    for document in ('{"type": "object", "title": "<script>"}', "[" * 10_000):
+        answer = post(explorer, path, form | {"document": document}, "check")
+        page = Document(answer.status_code, answer.headers, answer.text, parse(answer.text))
+        harmless(page)
+    page = refused(explorer, path, form | {"document": schema}, 200, "check")
+    (markup,) = page.all("pre")
+    assert "".join(markup.itertext()) == indented.replace("\r\n", "\n")
+    assert [tag.get("class") for tag in markup.iter("span")].count("nt") == 4
+    assert "The document with highlighting: JsonSchema/draft-07" in page.words("main")
+    assert fields(page)["document"] == schema, "what was entered is kept"
+
+
+def test_document_whose_indentation_is_too_long_is_filled_in_as_stored(explorer: Client) -> None:
+    path = f"{SCHEMA}/versions"
+    schema = '{"enum":[' + ",".join(["1"] * 20_000) + "]}"
+    headers = {"Content-Type": "application/json", "xRegistry-format": "JsonSchema/draft-07"}
+    assert explorer.send("PUT", f"{path}/3", content=schema, headers=headers).is_success
+    assert opened(explorer, path)["document"] == schema
+
+
 def test_an_incompatible_document_is_explained(explorer: Client) -> None:
     explorer.send("PATCH", f"{SCHEMA}/meta", json={"compatibility": "backward"})
     path = f"{SCHEMA}/versions"
@@ -323,6 +373,106 @@ def test_a_schema_is_made_with_its_first_version(explorer: Client) -> None:
     schema = explorer.get(f"{path}/paid$details").json()
     assert (schema["versionid"], schema["name"], schema["format"]) == ("v1", "Paid", "JsonSchema/draft-07")
     assert schema["contenttype"] == "application/json"
+
+
+FORMATS_OF_DOCUMENTS = {
+    "JsonSchema/draft-07": ('{"$schema": "http://json-schema.org/draft-07/schema#"}', "application/schema+json"),
+    "Avro/1.12.0": ('{"type": "record", "name": "Paid", "fields": []}', "application/json"),
+    "Protobuf/3": ('syntax = "proto3";\r\nmessage Paid {}\r\n', "text/plain"),
+    "XSD/1.1": ('<schema xmlns="http://www.w3.org/2001/XMLSchema"/>', "application/xml"),
+}
+
+
+@pytest.mark.parametrize("format", FORMATS_OF_DOCUMENTS)
+def test_format_and_content_type_are_detected(explorer: Client, format: str) -> None:
+    path = "/schemagroups/shop/schemas"
+    document, contenttype = FORMATS_OF_DOCUMENTS[format]
+    form = opened(explorer, path)
+    assert form["format"] == "", "it is detected unless a format is chosen"
+    assert post(explorer, path, form | {"id": "paid", "document": document}).status_code == 303
+    schema = explorer.get(f"{path}/paid$details").json()
+    assert (schema["format"], schema["contenttype"]) == (format, contenttype)
+
+
+def test_formats_of_the_registry_can_be_chosen(explorer: Client) -> None:
+    path = "/schemagroups/shop/schemas"
+    (choice,) = [tag for tag in show(explorer, f"/-/edit{path}").all("select") if tag.get("name") == "format"]
+    names = [tag.get("value", "") for tag in choice.iter("option")]
+    assert names[0] == ""
+    assert {"Avro/1.11", "JsonSchema/draft/2020-12", "Protobuf/3", "XSD/1.0"} < set(names)
+    assert not any("*" in name for name in names)
+    form = opened(explorer, path) | {"id": "own", "document": "anything"}
+    page = refused(explorer, path, form, 400)
+    assert "the document does not show its format" in page.words("main")
+    assert [tag.get("name") for tag in page.all("select") if tag.get("aria-invalid")] == ["format"]
+    assert post(explorer, path, form | {"attributes": '{"format": "Own/1"}'}).status_code == 303
+    assert explorer.get(f"{path}/own$details").json()["format"] == "Own/1"
+
+
+def test_format_of_a_group_is_preselected(explorer: Client) -> None:
+    assert explorer.put("/schemagroups/avro", {"format": "Avro/1.11"}).is_success
+    path = "/schemagroups/avro/schemas"
+    form = opened(explorer, path) | {"id": "row", "document": FORMATS_OF_DOCUMENTS["Avro/1.12.0"][0]}
+    assert form["format"] == "Avro/1.11"
+    assert post(explorer, path, form).status_code == 303
+
+
+def test_compatibility_is_chosen_for_a_new_schema(explorer: Client) -> None:
+    path = "/schemagroups/shop/schemas"
+    form = opened(explorer, path) | {"id": "paid", "document": '{"type": "object", "properties": {}}'}
+    assert form["compatibility"] == ""
+    page = show(explorer, f"/-/edit{path}")
+    assert "full: A new version and the version before can read each other's data." in page.words("main")
+    assert "compatibility" not in opened(explorer, "/messagegroups/shop/messages"), "messages are not compared"
+    other = {"attributes": '{"meta": {"labels": {"a": "b"}}}'}
+    assert post(explorer, path, form | {"compatibility": "full"} | other).status_code == 303
+    meta = explorer.get(f"{path}/paid/meta").json()
+    assert (meta["compatibility"], meta["labels"], meta["epoch"]) == ("full", {"a": "b"}, 1)
+    assert explorer.get(f"{path}/paid").text == form["document"]
+    for wrong in ({"compatibility": "none"}, {"attributes": '{"meta": 1}', "compatibility": "full"}):
+        refused(explorer, path, form | {"id": "other"} | wrong, 400)
+
+
+def test_compatibility_of_a_schema_is_shown_and_changed(explorer: Client) -> None:
+    path = f"{SCHEMA}/meta"
+    page = show(explorer, SCHEMA)
+    assert "It has no compatibility rule" in page.words("main")
+    assert page.links()["Set a rule"] == f"/ui/-/edit{path}#field-compatibility"
+    assert post(explorer, path, opened(explorer, path) | {"compatibility": "backward"}).status_code == 303
+    assert explorer.get(path).json()["compatibility"] == "backward"
+    page = show(explorer, SCHEMA)
+    assert "Compatibility: backward A new version can read data of the version before." in page.words("main")
+    assert page.links()["Change the rule"] == f"/ui/-/edit{path}#field-compatibility"
+    assert "no compatibility rule" not in page.words()
+    form = opened(explorer, path)
+    assert form["compatibility"] == "backward"
+    assert post(explorer, path, form | {"compatibility": ""}).status_code == 303
+    assert "compatibility" not in explorer.get(path).json()
+
+
+def test_rule_that_stored_versions_break_is_refused_at_its_field(explorer: Client) -> None:
+    schema = {"type": "object", "required": ["id"]}
+    assert explorer.put(f"{SCHEMA}/versions/3$details", {"format": "JsonSchema/draft-07", "schema": schema}).is_success
+    path = f"{SCHEMA}/meta"
+    page = refused(explorer, path, opened(explorer, path) | {"compatibility": "backward"}, 400)
+    assert [tag.get("name") for tag in page.all("select") if tag.get("aria-invalid")] == ["compatibility"]
+
+
+def test_missing_rule_is_not_reported_where_nothing_can_be_compared(explorer: Client) -> None:
+    own = "/schemagroups/shop/schemas/own"
+    assert explorer.put(f"{own}$details", {"format": "Own/1", "schema": "anything"}).is_success
+    for path in (own, f"{SCHEMA}/versions/1", MESSAGE, GROUP):
+        assert "compatibility rule" not in show(explorer, path).words()
+
+
+def test_readers_see_the_missing_rule_without_the_link(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", **PROXIED)
+    row = {"format": "Avro/1.11", "schema": {"type": "record", "name": "Row", "fields": []}}
+    assert client.put("/schemagroups/g", {"schemas": {"s": row}}).is_success
+    put_policy(store, {"who": ["subject:ann"], "role": "reader"})
+    page = show(client, "/schemagroups/g/schemas/s", headers={"X-User": "ann"})
+    assert "It has no compatibility rule" in page.words("main")
+    assert "Set a rule" not in page.links()
 
 
 def test_a_message_is_made_with_its_first_version(explorer: Client) -> None:

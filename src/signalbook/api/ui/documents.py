@@ -16,7 +16,7 @@ from pygments.token import Error
 
 from signalbook.api.ui.pages import escape_hidden
 
-_HIGHLIGHTED: Final = 16_000
+MAX_HIGHLIGHTED_CHARS: Final = 16_000
 _MAX_DOCUMENT_CHARS: Final = 60_000
 _MAX_MARKUP_CHARS: Final = 110_000
 _LEXERS: Final = {"json": "json", "avro": "json", "jsonschema": "json", "jsonstructure": "json", "protobuf": "protobuf"}
@@ -44,7 +44,7 @@ class ShownDocument:
 def render_highlighted(text: str, language: str) -> tuple[Markup, bool]:
     """Return ``text`` as HTML, and True if it was cut; ``language`` is json, xml, protobuf, or empty."""
     printable = str(escape_hidden(text))
-    tokens = _tokenize(printable, language) if language and len(printable) <= _HIGHLIGHTED else None
+    tokens = _tokenize(printable, language) if language and len(printable) <= MAX_HIGHLIGHTED_CHARS else None
     if tokens is not None:
         return Markup(pygments.format(tokens, _FORMATTER).rstrip("\n")), False  # noqa: S704  it escapes
     visible = printable[:_MAX_DOCUMENT_CHARS]
@@ -80,17 +80,22 @@ def render_document(content: bytes, *, contenttype: str, format: str) -> ShownDo
     except UnicodeDecodeError:
         return ShownDocument(note="It is not text.", contenttype=contenttype, format=format, size=len(content))
     language = detect_language(content, contenttype, format)
-    if language == "json" and len(text) <= _MAX_DOCUMENT_CHARS and "\n" not in text.strip():
-        text = format_json(text)
+    if language == "json":
+        text = indent_line(text)
     markup, cut = render_highlighted(text, language)
     return ShownDocument(markup=markup, contenttype=contenttype, format=format, size=len(content), cut=cut)
 
 
+def indent_line(text: str) -> str:
+    """Return JSON in one line with indentation, and any other or longer text unchanged."""
+    return format_json(text) if len(text) <= _MAX_DOCUMENT_CHARS and "\n" not in text.strip() else text
+
+
 def format_json(text: str) -> str:
-    """Return JSON with indentation, and any other text unchanged."""
+    """Return JSON with indentation, and any other text unchanged. Only the space between values differs."""
     try:
         return msgspec.json.format(text, indent=2)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return text
 
 

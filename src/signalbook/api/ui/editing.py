@@ -19,6 +19,7 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, raw_path
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
+from signalbook.api.ui.documents import MAX_HIGHLIGHTED_CHARS, ShownDocument, render_document
 from signalbook.api.ui.entities import build_title
 from signalbook.api.ui.forms import (
     Entered,
@@ -32,8 +33,9 @@ from signalbook.api.ui.forms import (
     require_edit,
 )
 from signalbook.api.ui.formtokens import FORGED, FormToken, FormTokens
-from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, build_crumbs
+from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, build_crumbs, restore_hidden
 from signalbook.api.xregistry.requests import check_path, explain_missing_entity, parse_path
+from signalbook.documents import guess_format
 from signalbook.engine.engine import Batch
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
@@ -49,7 +51,7 @@ _STORED: Final = 4_000
 _MAX_SHOWN_ENTRIES: Final = 50
 _ABOUT: Final = {
     "format_violation": ("document", "attributes"),
-    "compatibility_violation": ("document", "attributes"),
+    "compatibility_violation": ("document", "compatibility", "attributes"),
     "format_unknown": ("format", "attributes"),
     "malformed_id": ("versionid", "attributes"),
 }
@@ -71,13 +73,17 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictContent:
-    """The verdict of ``/check``, or why nothing was saved."""
+    """The verdict of ``/check``, or why nothing was saved.
+
+    ``document`` is the entered document with highlighting, if the form has one that is not too long.
+    """
 
     title: str
     good: bool
     problems: tuple[Problem, ...]
     changes: tuple[tuple[str, str], ...]
     findings: tuple[Finding, ...]
+    document: ShownDocument | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,9 +257,7 @@ def _build_edit_content(
         () if entered is None else tuple(_fill_field(field, entered, conflict=conflict) for field in form.fields)
     )
     verdict_content = (
-        None
-        if verdict is None or entered is None or conflict
-        else _build_verdict_content(verdict, form, saving=not entered.checks)
+        None if verdict is None or entered is None or conflict else _build_verdict_content(verdict, form, entered)
     )
     wrong = {problem.field for problem in verdict_content.problems} if verdict_content is not None else set()
     new = xid.kind in _NEW
@@ -296,9 +300,9 @@ def _list_sent(entered: Entered) -> tuple[tuple[str, str], ...]:
     return list_originals(Field(name=name, label="", value=format_field(text)) for name, text in entered.was.items())
 
 
-def _build_verdict_content(verdict: Verdict, form: Form, *, saving: bool) -> VerdictContent:
+def _build_verdict_content(verdict: Verdict, form: Form, entered: Entered) -> VerdictContent:
     good = "It can be saved"
-    bad = "Nothing was saved" if saving else "It cannot be saved"
+    bad = "It cannot be saved" if entered.checks else "Nothing was saved"
     return VerdictContent(
         title=good if verdict.accepted else bad,
         good=verdict.accepted,
@@ -308,7 +312,18 @@ def _build_verdict_content(verdict: Verdict, form: Form, *, saving: bool) -> Ver
             for change in verdict.changes[:_MAX_SHOWN_ENTRIES]
         ),
         findings=verdict.findings[:_MAX_SHOWN_ENTRIES],
+        document=_render_entered_document(entered) if _has(form, "document") else None,
     )
+
+
+def _render_entered_document(entered: Entered) -> ShownDocument | None:
+    """Return the entered document with highlighting, or None if it is empty or too long."""
+    text = restore_hidden(entered.values.get("document", ""))
+    if not text or len(text) > MAX_HIGHLIGHTED_CHARS:
+        return None
+    content = text.encode("utf-8", "replace")
+    format_name = entered.values.get("format", "").strip() or guess_format("", content)
+    return render_document(content, contenttype=entered.values.get("contenttype", ""), format=format_name[:_STORED])
 
 
 def _build_problem_content(error: JSONObject, form: Form) -> Problem:

@@ -10,6 +10,7 @@ from signalbook.access.base import Action
 from signalbook.api.ui.attributes import AttributeValues, Member, Shown, moment
 from signalbook.api.ui.comparison import link
 from signalbook.api.ui.documents import ShownDocument, render_document
+from signalbook.api.ui.explanations import COMPATIBILITIES
 from signalbook.api.ui.listing import (
     ENDPOINTS,
     MOST_SORTED,
@@ -21,7 +22,7 @@ from signalbook.api.ui.listing import (
 )
 from signalbook.api.ui.pages import Page, UIRequest, build_crumbs
 from signalbook.api.xregistry.requests import explain_dangling_xref
-from signalbook.engine.capabilities import is_mutable
+from signalbook.engine.capabilities import can_compare, is_mutable
 from signalbook.engine.read.nodes import NOTHING, Inline
 from signalbook.engine.read.pages import parse_sort
 from signalbook.engine.read.paths import list_collections
@@ -83,8 +84,21 @@ class UserLink:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompatibilityRule:
+    """The compatibility rule of a Resource; ``name`` is empty if it has none.
+
+    ``href`` is the form to change it, empty for callers that may not.
+    """
+
+    name: str
+    meaning: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Heading:
-    """The head of an entity's page. ``deprecated`` has the details of a deprecation.
+    """The head of an entity's page. ``deprecated`` has the details of a deprecation, ``compatibility`` is None for
+    entities whose Versions are not compared.
 
     ``more_users`` is the number of further entities that use the entity. ``dangling`` is the reason why a cross
     reference shows nothing. ``related`` is True if the entity has a page of relations, ``tried`` if a change of its
@@ -99,6 +113,7 @@ class Heading:
     documentation: Shown | None
     labels: tuple[Label, ...]
     deprecated: tuple[Member, ...] | None
+    compatibility: CompatibilityRule | None
     dangling: str
     facts: tuple[Fact, ...]
     edits: tuple[Edit, ...]
@@ -180,6 +195,7 @@ def build_heading(view: View, values: AttributeValues, xid: Xid, entity: JSONObj
         documentation=values.render(documentation, _URL) if documentation else None,
         labels=build_labels({**meta.get("labels", {}), **entity.get("labels", {})}, collection, _LABELS),
         deprecated=None if deprecated is None else values.members(deprecated, {}, ()),
+        compatibility=_find_rule(view, xid, entity, meta),
         dangling=explain_dangling_xref(view, xid),
         facts=tuple(_list_facts(xid, entity, meta)),
         edits=tuple(_list_edits(view, xid, meta)),
@@ -278,20 +294,39 @@ def _list_edits(view: View, xid: Xid, meta: JSONObject) -> Iterator[Edit]:
 
     ``meta`` is the meta of a Resource, empty for other entities.
     """
-    mutable = is_mutable(view.capabilities, "entities") and not (meta.get("readonly") or meta.get("xref"))
-    if mutable and view.access.may(Action.UPDATE, xid.resource):
-        yield from _list_changes(xid, meta)
+    if _can_change(view, xid, meta):
+        yield from _list_changes(view.model, xid, meta)
     for plural, kind in view.model.groups[xid.group_type].resources.items() if xid.kind is Kind.GROUP else ():
         if find_creatable(view, xid / plural, kind.singular):
             yield Edit(text=f"New {kind.singular}", href=f"/-/edit{xid}/{plural}")
 
 
-def _list_changes(xid: Xid, meta: JSONObject) -> Iterator[Edit]:
+def _can_change(view: View, xid: Xid, meta: JSONObject) -> bool:
+    mutable = is_mutable(view.capabilities, "entities") and not (meta.get("readonly") or meta.get("xref"))
+    return mutable and view.access.may(Action.UPDATE, xid.resource)
+
+
+def _find_rule(view: View, xid: Xid, entity: JSONObject, meta: JSONObject) -> CompatibilityRule | None:
+    """Return the compatibility rule of a Resource, or None if its Versions cannot be compared."""
+    kind = view.model.resource_type(xid)
+    if not meta or kind is None or not kind.validatecompatibility:
+        return None
+    name, format_name = str(meta.get("compatibility", "")), str(entity.get("format", ""))
+    if not name and not any(can_compare(view.capabilities, format_name, rule) for rule in COMPATIBILITIES):
+        return None
+    href = f"/-/edit{xid}/meta#field-compatibility" if _can_change(view, xid, meta) else ""
+    return CompatibilityRule(name=name, meaning=COMPATIBILITIES.get(name.casefold(), ""), href=href)
+
+
+def _list_changes(model: Model, xid: Xid, meta: JSONObject) -> Iterator[Edit]:
     """Yield the forms that change an entity."""
     if xid.kind is Kind.RESOURCE:
         yield Edit(text="Edit", href=f"/-/edit{xid}/versions/{meta['defaultversionid']}")
         yield Edit(text="New version", href=f"/-/edit{xid}/versions")
-        yield Edit(text="Default version and deprecation", href=f"/-/edit{xid}/meta")
+        kind = model.resource_type(xid)
+        compared = kind is not None and kind.validatecompatibility
+        text = f"{'Compatibility, default' if compared else 'Default'} version and deprecation"
+        yield Edit(text=text, href=f"/-/edit{xid}/meta")
     else:
         yield Edit(text="Edit", href=f"/-/edit{xid}")
 

@@ -6,6 +6,8 @@ nothing is written.
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
@@ -17,8 +19,11 @@ from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
 from signalbook.api.kernel.requests import HTTPRequest, parse_form, parse_json_body
 from signalbook.api.ui.comparison import build_choice
+from signalbook.api.ui.documents import indent_line
 from signalbook.api.ui.entities import find_attributes
+from signalbook.api.ui.explanations import COMPATIBILITIES
 from signalbook.api.ui.pages import escape_hidden, restore_hidden
+from signalbook.documents import guess_content_type, guess_format
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.apply import WriteResult
@@ -38,21 +43,30 @@ included."""
 _WAS: Final = "was."
 _LINES: Final = {"name": "Name", "documentation": "Documentation, a URL"}
 _DEPRECATED: Final = {
-    "effective": "Deprecated from, a time such as 2030-01-31T00:00:00Z",
-    "removal": "Removed from, a time not before that",
+    "effective": "Deprecated from",
+    "removal": "Removed from",
     "alternative": "What to use instead, a URL",
     "documentation": "More about it, a URL",
 }
+_DATES: Final = {
+    "effective": "The beginning of the day in UTC.",
+    "removal": "The beginning of the day in UTC, not before the deprecation.",
+}
+"""The dates of a deprecation, with hints."""
+_MIDNIGHT: Final = "T00:00:00Z"
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _MANAGED: Final = frozenset(
     {"self", "shortself", "xid", "epoch", "createdat", "modifiedat", "isdefault", "versionid", "ancestorid"}
 )
+_NO_RULE: Final = "none: versions are not compared"
+_DEFAULT_RULE: Final = "not chosen: the default rule of the server, if it has one"
 _TOO_LONG: Final = "It is too long, or no text, and is not shown here"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field of a form. ``kind`` is line, text, code, mark or choice; ``conflict`` is a change made by another user
-    since."""
+    """A field of a form. ``kind`` is line, date, text, code, mark or choice; ``conflict`` is a change made by another
+    user since."""
 
     name: str
     label: str
@@ -167,6 +181,8 @@ class AttributesForm:
         fields = [*_list_described_fields(stored), *_list_deprecation_fields(stored)]
         if xid.kind is Kind.META:
             fields.append(_build_default_version_field(view, xid, stored))
+            if _has_rule(view.model.resource_type(xid)):
+                fields.insert(0, _build_compatibility_field(str(stored.get("compatibility", "")), _NO_RULE))
         editable = tuple(
             field for field in fields if field.name.partition(".")[0] in names and _is_short_enough(field.value, _LINE)
         )
@@ -182,7 +198,8 @@ class AttributesForm:
         texts = {field.name: posted.entered.text(field) for field in self.fields}
         changed = {field.name for field in self.fields if texts[field.name] != field.value}
         body: JSONObject = {
-            name: restore_hidden(texts[name]) or None for name in changed & {"name", "description", "documentation"}
+            name: restore_hidden(texts[name]) or None
+            for name in changed & {"name", "description", "documentation", "compatibility"}
         }
         if "labels" in changed:
             body["labels"] = _parse_labels(texts["labels"], self.xid) or None
@@ -204,7 +221,7 @@ class AttributesForm:
             return None
         # Keep the members that the form does not show.
         unshown = {name: value for name, value in (was or {}).items() if f"deprecated.{name}" not in texts}
-        return unshown | {name: restore_hidden(text) for name, text in details.items() if text}
+        return unshown | {name: restore_hidden(_add_time(text)) for name, text in details.items() if text}
 
 
 def _build_error(xid: Xid, name: str, detail: str) -> RegistryError:
@@ -231,12 +248,11 @@ def _parse_attributes(text: str, xid: Xid, max_depth: int) -> JSONObject:
     return value
 
 
-def _build_document_body(texts: Mapping[str, str], xid: Xid, attributes: JSONObject) -> DocumentBody:
-    """Return the document in the document fields of the form."""
+def _encode_document(texts: Mapping[str, str], xid: Xid) -> bytes:
+    """Return the document of the form."""
     if not texts["document"]:
         raise _build_error(xid, "document", "it is empty: enter the document of the new version")
-    content, contenttype = texts["document"].encode("utf-8"), texts["contenttype"].strip() or None
-    return DocumentBody(content=content, contenttype=contenttype, attributes=attributes)
+    return texts["document"].encode("utf-8")
 
 
 def _list_described_fields(stored: JSONObject) -> Iterator[Field]:
@@ -254,7 +270,24 @@ def _list_deprecation_fields(stored: JSONObject) -> Iterator[Field]:
     deprecated = stored.get("deprecated")
     yield Field(name="deprecated", label="It is deprecated", value="" if deprecated is None else "yes", kind="mark")
     for name, label in _DEPRECATED.items():
-        yield Field(name=f"deprecated.{name}", label=label, value=format_field((deprecated or {}).get(name, "")))
+        value = format_field((deprecated or {}).get(name, ""))
+        if name in _DATES:
+            yield _build_date_field(f"deprecated.{name}", label, value, _DATES[name])
+        else:
+            yield Field(name=f"deprecated.{name}", label=label, value=value)
+
+
+def _build_date_field(name: str, label: str, timestamp: str, hint: str) -> Field:
+    """Return a field for a date. A timestamp with a time of day stays a text, because a date would lose the time."""
+    day = timestamp.removesuffix(_MIDNIGHT)
+    if timestamp and not _DATE.fullmatch(day):
+        return Field(name=name, label=label, value=timestamp, hint="A time such as 2030-01-31T12:00:00Z, or a date.")
+    return Field(name=name, label=label, value=day, kind="date", hint=hint)
+
+
+def _add_time(text: str) -> str:
+    """Return a timestamp for a date, and any other text unchanged."""
+    return f"{text}{_MIDNIGHT}" if _DATE.fullmatch(text) else text
 
 
 def _build_default_version_field(view: View, xid: Xid, stored: JSONObject) -> Field:
@@ -316,7 +349,11 @@ class NewVersionForm:
             raise _build_error(self.resource, "versionid", "there is a version of this id already")
         if not self.documented:
             return Command(method=Method.POST, target=self.resource, body=body, base_url=posted.root)
-        document = _build_document_body(texts, self.resource, body)
+        document = DocumentBody(
+            content=_encode_document(texts, self.resource),
+            contenttype=texts["contenttype"].strip() or None,
+            attributes=body,
+        )
         return Command(method=Method.POST, target=self.resource, document=document, base_url=posted.root)
 
 
@@ -325,7 +362,7 @@ class NewEntityForm:
     """The form for a new Group, or a new Resource with its first Version, in a ``collection``."""
 
     collection: Xid
-    documented: bool
+    resource_type: ResourceType | None
     fields: tuple[Field, ...]
 
     @property
@@ -344,12 +381,12 @@ class NewEntityForm:
             label = "Id of its first version"
             fields.append(Field(name="versionid", label=label, value="", hint="Leave it empty for 1."))
         fields += [field for field in _list_described_fields({}) if field.name in kind.attributes]
+        if _has_rule(resource):
+            fields.append(_build_compatibility_field("", _DEFAULT_RULE))
         if documented:
             fields += [
-                Field(
-                    name="format", label="Format", value="", hint="Such as JsonSchema/draft-07, Avro/1.11, Protobuf/3."
-                ),
-                Field(name="contenttype", label="Content type", value="", hint="Such as application/json."),
+                _build_format_field(view, xid),
+                Field(name="contenttype", label="Content type", value="", hint="Empty for that of the format."),
                 _build_code_field("document", "Document", ""),
             ]
         attributes_label = "Other attributes, as JSON"
@@ -359,7 +396,7 @@ class NewEntityForm:
                 hint=_describe_needed(kind, {field.name for field in fields}),
             )
         )
-        return cls(collection=xid, documented=documented, fields=tuple(fields))
+        return cls(collection=xid, resource_type=resource, fields=tuple(fields))
 
     def command(self, view: View, posted: Posted) -> Command | None:
         """Return the command that creates the entity unless it exists. Raises ``RegistryError`` and ``Forbidden``."""
@@ -373,10 +410,23 @@ class NewEntityForm:
         body |= {name: text for name in ("versionid", "format") if (text := texts.get(name, "").strip())}
         if labels := _parse_labels(texts.get("labels", ""), xid):
             body["labels"] = labels
-        if not self.documented:
-            return Command(method=Method.PUT, target=xid, body=body, base_url=posted.root)
-        document = _build_document_body(texts, xid, body)
-        return Command(method=Method.PUT, target=xid, document=document, base_url=posted.root)
+        meta = body.get("meta", {})
+        if texts.get("compatibility") and isinstance(meta, dict):
+            body["meta"] = meta | {"compatibility": texts["compatibility"]}
+        if "document" in texts:
+            body |= self._build_document_attributes(texts, xid, body)
+        return Command(method=Method.PUT, target=xid, body=body, base_url=posted.root)
+
+    def _build_document_attributes(self, texts: Mapping[str, str], xid: Xid, body: JSONObject) -> JSONObject:
+        """Return the attributes with the document, its format and its content type."""
+        assert self.resource_type is not None, "only Resources have documents"
+        document = _encode_document(texts, xid)
+        format_name = body["format"] if "format" in body else guess_format("", document)
+        if not format_name and self.resource_type.attributes["format"].required:
+            raise _build_error(xid, "format", "the document does not show its format: choose one")
+        contenttype = texts["contenttype"].strip() or guess_content_type(str(format_name))
+        attributes = {"format": format_name or None, "contenttype": contenttype or None}
+        return {**attributes, f"{self.resource_type.singular}base64": base64.b64encode(document).decode("ascii")}
 
     def _parse_xid(self, text: str) -> Xid:
         try:
@@ -397,6 +447,30 @@ def _describe_needed(entity_type: GroupType | ResourceType, field_names: Collect
     return f"It needs {', '.join(needed)}." if needed else ""
 
 
+def _build_format_field(view: View, collection: Xid) -> Field:
+    """Return the field for the format of a new Resource: detected, or one of the formats that the registry supports."""
+    # Groups may state the format of all their Resources.
+    group_format = str(view.render_entity(collection.owner, ViewOptions()).get("format", ""))
+    names = [name for name in view.capabilities["formats"] if not name.endswith("/*")]
+    if group_format and group_format not in names:
+        names.append(group_format)
+    choices = (("", "Detect it from the document"), *((name, name) for name in names))
+    hint = "For a format that is not in the list, enter it as “format” under the other attributes."
+    return Field(name="format", label="Format", value=group_format, kind="choice", choices=choices, hint=hint)
+
+
+def _has_rule(resource_type: ResourceType | None) -> bool:
+    """Return True if Versions of Resources of the type are compared by a rule."""
+    return resource_type is not None and resource_type.validatecompatibility
+
+
+def _build_compatibility_field(rule: str, no_rule: str) -> Field:
+    """Return the field for the compatibility rule of a Resource; ``no_rule`` is the choice of none."""
+    choices = (("", no_rule), *((name, f"{name}: {meaning}") for name, meaning in COMPATIBILITIES.items()))
+    hint = "A new version that breaks the rule is refused."
+    return Field(name="compatibility", label="Compatibility", value=rule, kind="choice", choices=choices, hint=hint)
+
+
 def _list_document_fields(view: View, xid: Xid, stored: JSONObject) -> Iterator[Field]:
     document = view.load_document(xid, ViewOptions())
     yield Field(name="format", label="Format", value=format_field(stored.get("format", "")))
@@ -405,14 +479,19 @@ def _list_document_fields(view: View, xid: Xid, stored: JSONObject) -> Iterator[
         text = document.content.decode("utf-8").replace("\r\n", "\n") if document.url is None else ""
     except UnicodeDecodeError:
         text = "\0" * _CODE
-    yield _build_code_field("document", "Document", text)
+    indented = indent_line(text)
+    # Indentation must not make a document too long to be shown.
+    yield _build_code_field("document", "Document", indented if _is_shown_whole(indented) else text)
 
 
 def _build_code_field(name: str, label: str, text: str) -> Field:
-    field_text = format_field(text)
-    if _is_short_enough(field_text, _CODE):
-        return Field(name=name, label=label, value=field_text, kind="code")
+    if _is_shown_whole(text):
+        return Field(name=name, label=label, value=format_field(text), kind="code")
     return Field(name=name, label=label, value="", kind="code", hint=f"{_TOO_LONG}: enter all of the new one.")
+
+
+def _is_shown_whole(text: str) -> bool:
+    return _is_short_enough(format_field(text), _CODE)
 
 
 def format_field(text: object) -> str:
