@@ -1,7 +1,5 @@
 """What many tests need: the shared data, a real PostgreSQL server, an empty store on every database."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

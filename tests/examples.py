@@ -1,7 +1,5 @@
 """The number of examples that property tests try, and strategies that several of them share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import settings

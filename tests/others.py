@@ -4,8 +4,6 @@ Every rule that a test holds by them is also held by documents of our own: by an
 names, or by other parameters of the same test.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A real PostgreSQL server of one's own, in a folder, as the machine's packages bring it."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

@@ -1,7 +1,5 @@
 """Servers that tests start, in processes of their own or in this one, and ports for them."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Servers that all processes of a test run share: the first process starts each one when a test first asks for it."""
 
-from __future__ import annotations
-
 import tempfile
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor

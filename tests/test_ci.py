@@ -1,7 +1,5 @@
 """The recipes for git hooks and CI, followed to the letter in real repositories."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

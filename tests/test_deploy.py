@@ -3,8 +3,6 @@
 The steps of the Dockerfile are run by ``make check-image``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The documentation against the code: nothing missing, nothing that does not work."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

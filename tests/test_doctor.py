@@ -1,7 +1,5 @@
 """The doctor: says what is wrong, what to do, and changes nothing."""
 
-from __future__ import annotations
-
 import base64
 import os
 import re

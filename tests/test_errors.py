@@ -1,7 +1,5 @@
 """The error catalogue against the specification's list, and what an error says."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Excerpts show the place of a fault, however far from the beginning of a message it is."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Servers, database and network fail under load, once each; ``make faults`` does so 200 times."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fetching what a client names, from real servers that mean no good (R316)."""
 
-from __future__ import annotations
-
 import gzip
 import socket
 import threading

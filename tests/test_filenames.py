@@ -1,7 +1,5 @@
 """Names of files that are made from ids, and the check of paths below a folder."""
 
-from __future__ import annotations
-
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 

@@ -1,7 +1,5 @@
 """A folder of documents as a read-only registry, on each database."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -3,8 +3,6 @@
 ``pytest tests/test_killing.py --kills 20`` kills it more often than the suite does.
 """
 
-from __future__ import annotations
-
 import http.client
 import os
 import random

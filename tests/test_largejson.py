@@ -1,7 +1,5 @@
 """JSON of clients: the limits on one text."""
 
-from __future__ import annotations
-
 import pytest
 
 from signalbook.largejson import LARGE, parse_untrusted_json

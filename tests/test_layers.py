@@ -3,8 +3,6 @@
 `DEPENDENCIES` orders the top-level packages. Sub-packages may depend on each other in one direction only.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

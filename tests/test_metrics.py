@@ -1,7 +1,5 @@
 """Metrics: few labels, cheap counts, and one sum over several server processes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

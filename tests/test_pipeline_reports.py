@@ -1,7 +1,5 @@
 """What is a report and what is none; over HTTP, and on each database, in ``tests/api/test_pipelines.py``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is installed enters by one door, each thing under one name."""
 
-from __future__ import annotations
-
 from importlib.metadata import EntryPoint
 
 import pytest

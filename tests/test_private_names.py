@@ -4,8 +4,6 @@ An upgrade of a library may remove its private names. Then the first test report
 ours to change.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

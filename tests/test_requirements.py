@@ -1,7 +1,5 @@
 """Every requirement number in code, tests and documentation is in docs/requirements or in a conformance case."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The server as a process: it starts, answers, stops, and says in one line why it cannot start."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import gc

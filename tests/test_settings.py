@@ -1,7 +1,5 @@
 """Where settings come from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Servers of a test run: each starts once, other processes find it, and it ends with the process that started it."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import subprocess

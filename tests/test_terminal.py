@@ -1,7 +1,5 @@
 """Texts of strangers on a terminal."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

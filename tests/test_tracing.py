@@ -1,7 +1,5 @@
 """Traces and logs: one trace from a request to its deliveries, and nothing at all where nobody asks for it."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import logging

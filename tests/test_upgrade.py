@@ -4,8 +4,6 @@
 version. Servers of both at work together: ``python -m tests.faults --upgrade``.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from signalbook.uris import is_address, is_secure, is_uri, is_uri_reference, user_of, without_user

@@ -1,7 +1,5 @@
 """JSON, timestamps and findings."""
 
-from __future__ import annotations
-
 import tracemalloc
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any

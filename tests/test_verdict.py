@@ -1,7 +1,5 @@
 """Verdicts on the wire."""
 
-from __future__ import annotations
-
 from signalbook.errors import RegistryError
 from signalbook.values import Finding
 from signalbook.verdict import Verdict

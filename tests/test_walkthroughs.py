@@ -1,7 +1,5 @@
 """Pages that walk a reader through commands: every command is run, every output compared with the page."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

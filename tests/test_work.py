@@ -1,7 +1,5 @@
 """What of a request's work is done in its write turn, what is left for later, and where it ends."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pytest

@@ -1,7 +1,5 @@
 """The path grammar (core/spec.md "xid", "<SINGULAR>id")."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Types of a server's own model that cases can use, and bodies with what these types require."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

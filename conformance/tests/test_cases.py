@@ -1,7 +1,5 @@
 """The files of cases: well formed, complete, and of requirements there are."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from typing import Any

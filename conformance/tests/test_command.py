@@ -1,7 +1,5 @@
 """``xregistry-conformance`` without Signalbook: credentials, errors, files."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Answers against what a step expects."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The matching language: each word where it holds and where it does not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """How a run is reported: JSON, JUnit's XML, the scoreboard."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Variables in cases."""
 
-from __future__ import annotations
-
 from xregistry_conformance.matching import fill, names
 
 KNOWN = {"g": "/dirs/d1", "epoch": 3, "note": "note"}

@@ -1,7 +1,5 @@
 """Requests and answers: nowhere but to the server, nothing without bounds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import httpx

@@ -1,7 +1,5 @@
 """An issuer of our own for tests: it answers as one, can be away, and signs whatever it is asked to."""
 
-from __future__ import annotations
-
 import base64
 import json
 import threading

@@ -1,7 +1,5 @@
 """A real OpenID Connect issuer (npm oidc-provider) in a process of its own, and a browser that logs in at it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

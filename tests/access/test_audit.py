@@ -1,7 +1,5 @@
 """What is recorded: writes with their xids, refusals in bounded numbers, lines for others."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Who a request is from: API tokens, HTTP Basic, a trusted proxy, certificates; what is refused, and how."""
 
-from __future__ import annotations
-
 import base64
 import time
 from collections.abc import Callable, Hashable

@@ -1,7 +1,5 @@
 """Which policy is in force: the stored one, on every server, or the one of a file."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable

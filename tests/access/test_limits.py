@@ -1,7 +1,5 @@
 """Limits for each caller, against a clock of the tests."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The code flow with an issuer that answers as told: what is sent, and every answer that must not log anybody in."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import time

@@ -1,7 +1,5 @@
 """JWT: which hold and which do not, keys that come and go, and issuers that are away."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """Policies: reading them, and decisions by them."""
 
-from __future__ import annotations
-
 from fnmatch import fnmatchcase
 from typing import Any
 

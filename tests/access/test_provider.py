@@ -1,7 +1,5 @@
 """Against a real OpenID Connect issuer: its tokens by every flow, keys that rotate, and ``signalbook login``."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

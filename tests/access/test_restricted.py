@@ -1,7 +1,5 @@
 """The store as one identity sees it: what that costs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

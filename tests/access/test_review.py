@@ -1,7 +1,5 @@
 """What is said about odd policies, and that the samples are not odd."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What was sealed opens with its key and for what it belongs to; nothing else does, and nothing else raises."""
 
-from __future__ import annotations
-
 import base64
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM

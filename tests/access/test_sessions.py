@@ -1,7 +1,5 @@
 """Sessions: how many there are, what of them is stored, and whose they are."""
 
-from __future__ import annotations
-
 from signalbook.access import sessions
 from signalbook.access.base import Identity
 from signalbook.access.sessions import MOST_SESSIONS, LoggedIn

@@ -1,7 +1,5 @@
 """API tokens: what may be asked for, what they look like, and who knows their secret."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 

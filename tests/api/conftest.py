@@ -1,7 +1,5 @@
 """The application over a real store on each database, and a client that speaks HTTP to it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine, Iterator
 from contextlib import ExitStack, closing

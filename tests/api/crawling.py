@@ -4,8 +4,6 @@ A path with a placeholder that has no value in a `Binding`, and a route that tak
 paths below it, raise `KeyError`: a test that crawls fails until somebody says what the new route is about.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """A registry of two tenants, with and without what is hidden from one of them, and the requests of a crawl."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

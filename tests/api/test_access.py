@@ -1,7 +1,5 @@
 """The access policy over HTTP, on each database; those who ask have API tokens."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What all answers have in common, and what lies beside the APIs."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager

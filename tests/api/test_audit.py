@@ -1,7 +1,5 @@
 """The audit over HTTP, and the limits of callers, on each database; those who ask have API tokens."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -5,8 +5,6 @@ document. Events, log lines and deliveries to subscriptions are compared, too. W
 docs/access.md.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

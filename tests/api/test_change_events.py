@@ -1,7 +1,5 @@
 """What one request makes the registry tell: the sample interactions of xRegistry's core/events.md, and more of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

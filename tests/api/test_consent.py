@@ -1,7 +1,5 @@
 """Web hooks agree to deliveries by calling back."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from typing import Any

@@ -1,7 +1,5 @@
 """Cross references that lead nowhere: no API and no page fails, and pages say why they show nothing (R265, R268)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

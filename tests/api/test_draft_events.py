@@ -1,7 +1,5 @@
 """What requests through the drafts' APIs, and through others, tell in the drafts' words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

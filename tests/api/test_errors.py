@@ -3,8 +3,6 @@
 The others are cases of the conformance kit; ``conformance/tests/test_cases.py`` sees that none is left out.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The change feed: what was committed, as CloudEvents, page by page."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import urlencode
 

@@ -1,7 +1,5 @@
 """Requests made of anything: every one gets an answer, none fails inside, none that is refused changes anything."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from urllib.parse import quote, urlencode

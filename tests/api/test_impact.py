@@ -1,7 +1,5 @@
 """``GET /impact``, on each database."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

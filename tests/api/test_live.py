@@ -1,7 +1,5 @@
 """The change feed as a stream, spoken to as an ASGI server does."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Every action, by every role, in every API: what each needs, against what each has."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from signalbook.access.base import ACTIONS

@@ -1,7 +1,5 @@
 """``/metrics``: what happened, and how the registry is."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A server whose PostgreSQL goes away, comes back, or is not there at first."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import threading

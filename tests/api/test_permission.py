@@ -1,7 +1,5 @@
 """Writes, trials and reports by those who may do some things and not others, on each database."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Pipelines and the history of their reports over HTTP, on each database."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """``GET /search``, on each database."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

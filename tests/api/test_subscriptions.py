@@ -1,7 +1,5 @@
 """The CloudEvents Subscriptions API over HTTP (subscriptions/spec.md; D-25 to D-32), on each database."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -4,8 +4,6 @@ The routes come from the application itself (``crawling``), so that a new route 
 remains different is documented in ``DIFFERENCES``, ``NUMBERS`` and ``UNCOMPARED``, and in docs/access.md.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence

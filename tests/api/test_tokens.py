@@ -1,7 +1,5 @@
 """API tokens over HTTP, and requests that have them."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Documents that take long: checked outside of the write turn, within a budget, and nobody waits for them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,7 +1,5 @@
 """A client that others wrote: xrcg 0.11.0, which generates code from registries and edits them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The command line and servers in this process, and servers in others."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The command line as a whole."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

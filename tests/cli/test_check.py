@@ -1,7 +1,5 @@
 """Would it be accepted, and if not, why."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``signalbook conform`` against a server in another process."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

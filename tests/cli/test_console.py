@@ -1,7 +1,5 @@
 """What commands show: nothing that comes from a server or a document controls the terminal."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Folders that commands write: nothing outside of them."""
 
-from __future__ import annotations
-
 from pathlib import Path, PurePosixPath
 
 import pytest

@@ -1,7 +1,5 @@
 """Files made of definitions, by the command."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

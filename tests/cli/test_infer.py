@@ -1,7 +1,5 @@
 """``signalbook pipeline infer``: what it prints and writes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Messages of definitions, made and checked."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``signalbook pipeline run``: what it prints, and what it says to bad input."""
 
-from __future__ import annotations
-
 import json
 from contextlib import nullcontext
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``signalbook register``: one line for a schema."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``signalbook pipeline replay`` and ``backtest``: what they print, and how they end."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

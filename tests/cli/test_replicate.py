@@ -1,7 +1,5 @@
 """``signalbook replicate`` between servers and databases."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Files that schemas in files refer to (docs/references.md)."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``signalbook pipeline stream``: what it says to bad input, and how signals end it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

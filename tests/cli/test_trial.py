@@ -1,7 +1,5 @@
 """``signalbook try`` lands messages that nobody has defined, without Spark."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

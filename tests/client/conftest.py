@@ -1,7 +1,5 @@
 """Servers to talk to: a whole registry, and one that answers as a test says."""
 
-from __future__ import annotations
-
 from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass, field

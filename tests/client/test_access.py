@@ -1,7 +1,5 @@
 """The access policy through the client."""
 
-from __future__ import annotations
-
 import pytest
 
 from signalbook.client import Client, NotFound, Refused

@@ -1,7 +1,5 @@
 """The client against a whole registry."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

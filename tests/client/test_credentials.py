@@ -1,7 +1,5 @@
 """Where credentials come from, and to whom they are sent."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """The change feed, of a real server and of others."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """What the client keeps is used again only when the server says that it may."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 

@@ -1,7 +1,5 @@
 """Pipelines and their reports through the client."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Search through the client."""
 
-from __future__ import annotations
-
 import pytest
 
 from signalbook.client import BadResponse, Client, NotFound, Refused

@@ -1,7 +1,5 @@
 """Subscriptions through the client, and deliveries to a file."""
 
-from __future__ import annotations
-
 import pytest
 
 from signalbook.client import BadResponse, Client, NotFound, Refused

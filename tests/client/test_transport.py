@@ -1,7 +1,5 @@
 """How the client bears a server that is away, busy, broken or hostile."""
 
-from __future__ import annotations
-
 import gzip
 import ssl
 import threading

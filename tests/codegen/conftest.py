@@ -1,7 +1,5 @@
 """Definitions of every kind, some of them hard to name in any language, and what is generated of them."""
 
-from __future__ import annotations
-
 import fcntl
 import pickle
 from collections.abc import Callable

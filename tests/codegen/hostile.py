@@ -1,7 +1,5 @@
 """Texts that break out of literals, names, comments and templates, and definitions with such texts everywhere."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Generated packages, imported, and type-checked, in tests."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import pkgutil

@@ -1,7 +1,5 @@
 """Generated messages through a real AMQP 1.0 broker."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """AsyncAPI documents, held to AsyncAPI's own parser."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

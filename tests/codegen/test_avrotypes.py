@@ -1,7 +1,5 @@
 """Types of Avro schemas."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from signalbook.codegen.avrotypes import AvroTypes

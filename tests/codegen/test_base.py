@@ -1,7 +1,5 @@
 """What generators are given, and what they may make."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Sources of dbt."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What generated code of one language produces to Kafka is read by that of the others, and landed by the pipeline."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable

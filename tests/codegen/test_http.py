@@ -1,7 +1,5 @@
 """Generated messages over HTTP, with httpx and a server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -1,7 +1,5 @@
 """Types of JSON Schemas."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Generated messages through a real Kafka."""
 
-from __future__ import annotations
-
 from datetime import time
 from decimal import Decimal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from hypothesis import HealthCheck, example, given, settings

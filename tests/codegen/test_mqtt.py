@@ -1,7 +1,5 @@
 """Generated messages through a real MQTT broker."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

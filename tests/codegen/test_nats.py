@@ -1,7 +1,5 @@
 """Generated messages through a real NATS server."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """Data contracts, held to the JSON Schema of the standard."""
 
-from __future__ import annotations
-
 import json
 from importlib.resources import files
 from typing import Any

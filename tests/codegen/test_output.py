@@ -1,7 +1,5 @@
 """Files in a folder: others' are kept, edits are noticed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Types of Protobuf messages, and values of them in generated packages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What generated packages run on: handlers, and the branches of unions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Spark's statements and schemas."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Statements in other dialects: run by DuckDB, read by the library for the rest."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 import sqlglot

@@ -1,7 +1,5 @@
 """Types of JSON Structure."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Types of XML elements."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from signalbook.codegen.datatypes import NULL, ClosedSet, ListType, PlainType, RecordTable, UnionType

@@ -1,7 +1,5 @@
 """Associations as they are stored and as other registries send them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

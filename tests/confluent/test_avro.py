@@ -1,7 +1,5 @@
 """Avro schemas are stored as Avro's library for Java writes them, which is run beside."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

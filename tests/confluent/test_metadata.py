@@ -1,7 +1,5 @@
 """Metadata and rule sets of several layers are merged as Confluent's server merges them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

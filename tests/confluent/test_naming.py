@@ -1,7 +1,5 @@
 """Names of subjects and contexts, and the ids that they are."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

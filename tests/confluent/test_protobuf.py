@@ -1,7 +1,5 @@
 """Protobuf documents as tokens."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 
 import pytest

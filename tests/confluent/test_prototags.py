@@ -1,7 +1,5 @@
 """Tags in Protobuf documents, as the compiler reads them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Names that the metadata of a schema reserves."""
 
-from __future__ import annotations
-
 import pytest
 
 from signalbook.confluent.reserved import find_conflicts, list_reserved_fields, list_top_level_fields

@@ -1,7 +1,5 @@
 """What makes a content of a schema, and the names it has."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import UUID
 

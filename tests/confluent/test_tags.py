@@ -1,7 +1,5 @@
 """Tags in Avro and JSON Schemas (tags of POST versions and of findTags)."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

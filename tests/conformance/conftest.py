@@ -1,7 +1,5 @@
 """A whole server on each database, reached by HTTP without a socket, and the kit's session against it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Every requirement has a case, a test of ours, or a line that says why not."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The kit's own data against Signalbook's: errors, model, files."""
 
-from __future__ import annotations
-
 from importlib import resources
 from importlib.resources.abc import Traversable
 

@@ -1,7 +1,5 @@
 """The kit at work: it finds a server out that breaks one rule, and leaves a server as it was."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Signalbook held to the specification: every case of the kit against a whole server, on each database."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Repairs of damaged JSON (domain L-37): each is reported with its line, nothing else is put up with."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

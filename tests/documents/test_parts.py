@@ -1,7 +1,5 @@
 """A document read by its parts is the document that parse_json reads, and what is the same in it is the same object."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from typing import Any

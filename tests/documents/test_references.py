@@ -1,7 +1,5 @@
 """A value that YAML aliases share is read once, even if it occurs often."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from signalbook.documents.localfiles import LocalFiles

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from signalbook.documents import build_files, parse_document, place

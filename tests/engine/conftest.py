@@ -1,7 +1,5 @@
 """A registry to write to, and short words for doing it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What a filter leaves, straight from the text of core/spec.md "Filter Flag" and over nothing but the inlined JSON."""
 
-from __future__ import annotations
-
 import operator
 import re
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What holds for every write: PUT twice is once, epochs only grow, an export imports, an error changes nothing."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Writes on PostgreSQL find by index what they need, whatever the planner knows of the tables."""
 
-from __future__ import annotations
-
 import time
 from contextlib import closing
 

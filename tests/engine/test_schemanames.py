@@ -1,7 +1,5 @@
 """Which schemas a registry finds by the names that documents use, and a pipeline that reads the registry."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Web hooks to deliver to: real servers on this machine that do what a test says, and remember what they got."""
 
-from __future__ import annotations
-
 import json
 import socket
 import ssl

@@ -4,8 +4,6 @@ Three servers on one PostgreSQL behind a load balancer, with a proxy between ser
 when follows from the seed. Nothing acknowledged may be lost, nothing stale be read; see ``checks``.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -3,8 +3,6 @@
 That version is a commit of this repository. Its servers run in our environment, from its source.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

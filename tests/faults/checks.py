@@ -1,7 +1,5 @@
 """What has to hold at the end."""
 
-from __future__ import annotations
-
 import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence

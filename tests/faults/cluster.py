@@ -1,7 +1,5 @@
 """PostgreSQL, three servers on it, a load balancer before them, a proxy between: started, killed and started again."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -5,8 +5,6 @@ epoch), so that one of unknown outcome is simply sent again: the answer says whe
 take effect any more later.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import random

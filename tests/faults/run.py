@@ -1,7 +1,5 @@
 """One run: the load, the faults one after the other, the checks, the figures."""
 
-from __future__ import annotations
-
 import random
 import statistics
 import threading

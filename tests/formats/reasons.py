@@ -4,8 +4,6 @@ A test makes a pair of schemas for each seed. Of a compatible pair no value may 
 rejected by the reader's. Each difference of any other pair has to have such a value, which the difference describes.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable

@@ -3,8 +3,6 @@
 Counted in lines of Python that run, since times differ from machine to machine.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Iterator

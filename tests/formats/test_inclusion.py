@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from signalbook.formats.inclusion import Clause, find_refutations, make_difference

@@ -1,7 +1,5 @@
 """Example texts for patterns: they match, and hostile patterns have none."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

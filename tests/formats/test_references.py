@@ -1,7 +1,5 @@
 """The schema that a reference names (docs/references.md)."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

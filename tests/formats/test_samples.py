@@ -1,7 +1,5 @@
 """Schema documents of xRegistry's own scenario documents, and of ours, are all in order, and so are their shapes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

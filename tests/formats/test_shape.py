@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from signalbook.formats import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
 from signalbook.formats.shape import MAX_LEAVES, count_leaves, limit_columns, list_narrowed_members
 

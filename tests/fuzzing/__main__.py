@@ -1,7 +1,5 @@
 """Ask servers for anything, from a seed: ``python -m tests.fuzzing --requests 1000000 --seed 1``."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Requests to the Confluent-compatible API: subjects, versions, ids, configuration, modes, associations."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any, Final
 

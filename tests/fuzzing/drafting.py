@@ -1,7 +1,5 @@
 """A request in the making, and what all kinds of them are made of."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random

@@ -1,7 +1,5 @@
 """Requests to the xRegistry API, its check of writes, and the drafts' APIs on the same entities."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from random import Random
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Requests to the explorer's pages and forms, and to what they show: search and impact."""
 
-from __future__ import annotations
-
 import re
 from random import Random
 from typing import Final

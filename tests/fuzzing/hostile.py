@@ -1,8 +1,6 @@
 # ruff: noqa: E501  a document takes a line
 """Values that programs choke on: of JSON, in paths, in headers, and as documents of each format."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """What has to hold of every response, and of what the server leaves in its log."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run: rounds of requests over several connections; between the rounds nothing but a look at the state."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

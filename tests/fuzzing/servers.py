@@ -1,7 +1,5 @@
 """The servers that are asked: open or under a policy, on either database; and what is seen of them from outside."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import socket

@@ -1,7 +1,5 @@
 """Requests to what lies beside the entities: subscriptions, reports, access, audit, events, health."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """A few of the requests of ``make fuzz``, on SQLite under a policy."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from pathlib import Path

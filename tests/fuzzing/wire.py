@@ -1,7 +1,5 @@
 """HTTP/1.1 as bytes: requests of any kind are sent, and their responses read as strictly as the text allows."""
 
-from __future__ import annotations
-
 import select
 import socket
 import time

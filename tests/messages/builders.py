@@ -1,7 +1,5 @@
 """Contracts, definitions and events for the tests of messages."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from signalbook.messages import CompiledDefinition, Contract, Message, Policy, SchemaDocument

@@ -1,7 +1,5 @@
 """Definitions and messages that mean harm, or nothing at all: findings and outcomes, never an exception."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """A message is rebuilt from its record, whatever its protocol puts beside the body (K-45)."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal

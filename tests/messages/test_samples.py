@@ -1,7 +1,5 @@
 """Real definitions: every sample document of the specification, and one of the 2023 form."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

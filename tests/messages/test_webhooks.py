@@ -1,7 +1,5 @@
 """Real webhook deliveries: 25 definitions and more share a header, only a value in the payload tells them apart."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

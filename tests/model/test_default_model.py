@@ -1,7 +1,5 @@
 """The default model: it takes what xRegistry's own models take, and more (docs/decisions/011-default-model.md)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

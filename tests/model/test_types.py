@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from signalbook.model.types import SCALARS, EntityTypes, ReferenceFault, describe, find_scalar_check, parse_target

@@ -1,7 +1,5 @@
 """Servers and cables, put away at the end."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager

@@ -1,7 +1,5 @@
 """Real servers on ports of their own, links between them that can be cut, and registries to compare."""
 
-from __future__ import annotations
-
 import base64
 import os
 import signal

@@ -1,7 +1,5 @@
 """Copies from and to registries that speak a CNCF draft, through the APIs of real servers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from contextlib import suppress

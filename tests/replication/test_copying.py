@@ -1,7 +1,5 @@
 """Copies between real servers: what arrives, what is left alone, what goes again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

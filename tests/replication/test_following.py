@@ -1,7 +1,5 @@
 """Servers that copy from others by themselves, woken by their feeds, by notices, or by the clock."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Registries in databases of this process, on each kind: as sources and as targets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """What a server that follows others says of that in its log."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

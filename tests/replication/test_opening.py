@@ -1,7 +1,5 @@
 """Who a source is, who lets itself be copied to, and what becomes of a source that lies about it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

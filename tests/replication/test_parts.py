@@ -1,7 +1,5 @@
 """What needs no registry: scopes, labels, reports, states, and walking side by side."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Following: through cut links, killed servers and histories that are gone, nothing is lost, and nothing done twice."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

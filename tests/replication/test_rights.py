@@ -1,7 +1,5 @@
 """What a follower copies that may read only part of the source, and what becomes of copies when that changes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, closing

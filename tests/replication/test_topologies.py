@@ -1,7 +1,5 @@
 """Peers, hubs, stars and rings of real servers: they come to the same and then rest."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

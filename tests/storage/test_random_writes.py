@@ -1,7 +1,5 @@
 """Any sequence of writes leaves a store as it leaves plain dictionaries."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """A database that answers nothing, though every connection stands: nobody hangs, and what is cut off keeps no turn."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

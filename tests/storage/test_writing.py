@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """The API that Kafka's clients speak, over a store on each database, and short words for asking it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

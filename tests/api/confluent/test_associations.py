@@ -1,7 +1,5 @@
 """Associations of subjects with topics."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

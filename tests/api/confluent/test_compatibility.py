@@ -1,7 +1,5 @@
 """Levels that were set by Confluent's API hold whoever writes."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

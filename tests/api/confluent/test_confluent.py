@@ -1,7 +1,5 @@
 """The API that Kafka's clients speak, over the same store as all others."""
 
-from __future__ import annotations
-
 import base64
 import json
 from datetime import datetime

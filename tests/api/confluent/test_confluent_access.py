@@ -1,7 +1,5 @@
 """Who sees and changes what by Confluent's API: the policy of the registry decides, by the xids of schemas."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

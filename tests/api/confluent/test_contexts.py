@@ -1,7 +1,5 @@
 """Names without a context: the subjects of the default context first, then their namesakes in others."""
 
-from __future__ import annotations
-
 import pytest
 from tests.api.confluent.conftest import MOUNT, ONE, TWO, Api
 from tests.api.conftest import ADMINISTRATOR, PROXIED, Client, Serve, put_policy

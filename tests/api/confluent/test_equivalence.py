@@ -1,7 +1,5 @@
 """A schema in another form is the one that its subject has: with the same version and id."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

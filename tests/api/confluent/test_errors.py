@@ -1,7 +1,5 @@
 """Each code that the API has is reached by a request, and what is refused changes nothing."""
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

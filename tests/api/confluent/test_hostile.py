@@ -1,7 +1,5 @@
 """Input that is meant to hurt: an answer in bounded time that says what is wrong, and nothing is stored."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Lists of schemas, chosen by what they have (GET /schemas), and what is never passed over unheard."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.api.confluent.conftest import BREAKING, ONE, TWO, Api

@@ -1,7 +1,5 @@
 """Schemas with wrong defaults or namespaces: the setting ``validateNewSchemas``, and imports from other registries."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a group may have by the Confluent-compatible API: softly deleted versions and settings count, too."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.api.confluent.conftest import Api, record

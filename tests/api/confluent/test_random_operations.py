@@ -1,7 +1,5 @@
 """Operations of this API and of xRegistry's in any order: both show what a model of a few dictionaries shows."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The rights that writes of the Confluent-compatible API take, what they leave in the audit, and what stays hidden."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path

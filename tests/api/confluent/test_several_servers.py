@@ -1,7 +1,5 @@
 """Ids are given once by several server processes at a time."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor

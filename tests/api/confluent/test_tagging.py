@@ -1,7 +1,5 @@
 """Tags put into schemas, and asked for (schemaTagsToAdd/Remove, propagateSchemaTags, findTags)."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

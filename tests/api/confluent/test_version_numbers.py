@@ -1,7 +1,5 @@
 """Numbers of versions that a client states: in ``version``, or as ``confluent:version`` in metadata."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

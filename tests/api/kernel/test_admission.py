@@ -1,7 +1,5 @@
 """What is remembered of who was admitted, and for how long."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import FrameType

@@ -1,7 +1,5 @@
 """Tags, conditions, and the responses kept in memory: never a stale one, never one that is sent twice for nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Hashable, Iterator

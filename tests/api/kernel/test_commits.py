@@ -1,7 +1,5 @@
 """Writes: in order, several in one transaction; reads: in threads; nobody waits for ever."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator

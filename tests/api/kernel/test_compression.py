@@ -1,7 +1,5 @@
 """Responses in the coding a client asks for, each with a tag of its own."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 from tests.api.conftest import Client

@@ -1,7 +1,5 @@
 """Connections as clients make them: byte by byte, on a socket."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import resource

@@ -1,7 +1,5 @@
 """Errors of the draft APIs."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

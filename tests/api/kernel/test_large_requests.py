@@ -1,7 +1,5 @@
 """Large requests in a process of their own: it answers as the server would, ends when it is not needed, may die."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Pages and host names that requests come by."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Requests that come again: the same answers as ever, and none that no longer holds."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

@@ -1,7 +1,5 @@
 """Bodies that come too slowly, too large, or not at all."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from typing import Any

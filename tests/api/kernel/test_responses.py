@@ -1,7 +1,5 @@
 """Text in headers: percent-encoding and quotes; content types of documents."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

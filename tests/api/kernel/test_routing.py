@@ -1,7 +1,5 @@
 """Paths beside the registry's own: the feed, health and discovery."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from contextlib import AbstractContextManager, closing

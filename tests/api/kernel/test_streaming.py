@@ -1,7 +1,5 @@
 """Large answers: begun before they are complete, the same bytes as small ones, nothing left of those nobody fetches."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """TLS: files that work and files that do not, who a certificate is from, and a server that speaks it."""
 
-from __future__ import annotations
-
 import json
 import signal
 import ssl

@@ -1,7 +1,5 @@
 """A registry with the default model behind both APIs."""
 
-from __future__ import annotations
-
 import pytest
 from tests.api.conftest import Client, Serve
 

@@ -1,7 +1,5 @@
 """What is written through any API reads the same through all of them, by the projections."""
 
-from __future__ import annotations
-
 import json
 from itertools import count
 from typing import Any

@@ -1,7 +1,5 @@
 """The API of the first draft."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from urllib.parse import urlencode

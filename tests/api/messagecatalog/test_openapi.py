@@ -1,7 +1,5 @@
 """Every operation and status of the API as OpenAPI documents describe it, and bodies as their schemas want them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The API of 0.1."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import quote
 

@@ -1,7 +1,5 @@
 """OpenAPI documents of the CNCF drafts, ours and those of the drafts, with the operations that tests compare."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What schemathesis has to know of this API: loaded by ``schemathesis run``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import schemathesis

@@ -1,7 +1,5 @@
 """The description of the API: valid, complete, and true of what the server sends."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

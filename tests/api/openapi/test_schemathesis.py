@@ -1,7 +1,5 @@
 """Requests made from the description, right ones and wrong ones, to a real server: what it says is what happens."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A server with the default model, and short words for the Schema Registry API."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

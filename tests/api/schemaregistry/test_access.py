@@ -1,7 +1,5 @@
 """Groups that may be listed and not be read (A-8 to A-11)."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import quote
 

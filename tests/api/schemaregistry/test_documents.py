@@ -1,7 +1,5 @@
 """Schemas and their versions: documents in, documents out."""
 
-from __future__ import annotations
-
 import pytest
 from tests.api.schemaregistry.conftest import BASE, INT, LONG, TEXT, Schemas
 

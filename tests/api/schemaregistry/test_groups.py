@@ -1,7 +1,5 @@
 """Schema groups: listing, creating, changing, deleting them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`/schema?uri=`: versions by their URIs."""
 
-from __future__ import annotations
-
 from urllib.parse import quote
 
 import pytest

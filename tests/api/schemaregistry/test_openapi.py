@@ -1,7 +1,5 @@
 """OpenAPI documents, ours and the draft's: each operation with each of its statuses, and bodies as they say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import httpx

@@ -1,7 +1,5 @@
 """What all paths of the API have in common: methods, slashes, CORS, caching, bounds, hostile requests."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from urllib.parse import quote

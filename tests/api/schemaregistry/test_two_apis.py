@@ -1,7 +1,5 @@
 """What is written through one API reads rightly through the other (section J of docs/requirements)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 

@@ -1,7 +1,5 @@
 """The explorer over a registry on each database, and its pages as parsed documents."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 One Chromium for the whole process; each test has a context, and so cookies and a cache, of its own.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The change feed for people: the newest first, in pages, of one entity, and no more than one may read."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from urllib.parse import urlencode
 

@@ -1,7 +1,5 @@
 """Bars in proportion, within their box, and none for nothing."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Two Versions side by side: verdicts by the comparison that writes are held to, attributes, text; bounded."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Documents as HTML: whatever is in one, making its page stays cheap."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 import pytest

@@ -1,7 +1,5 @@
 """Editing: forms that save what is entered, or say why not; tokens; conflicts; who may."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page of an entity: its attributes in the model's words, its document, links to what it refers to."""
 
-from __future__ import annotations
-
 from urllib.parse import quote
 
 from ..conftest import Client

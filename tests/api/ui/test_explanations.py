@@ -1,7 +1,5 @@
 """Every reason, and every rule that the code can give, has its sentence; and pages show it without scripts."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Layered graphs: each node in its column, no box over another, few crossings."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

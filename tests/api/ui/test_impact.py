@@ -1,7 +1,5 @@
 """What depends on an entity, and a change that is tried on it, as a page: as the API says it, bounded and harmless."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Collections of any size: pages by position, sorted, filtered by text and label."""
 
-from __future__ import annotations
-
 import pytest
 
 from signalbook.api.ui import listing

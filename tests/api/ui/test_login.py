@@ -1,7 +1,5 @@
 """Sessions in the explorer: how they begin and end, what counts for them, and everything that must not."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The page of a message: properties with their origin, the payload as a tree, a sample that conforms."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

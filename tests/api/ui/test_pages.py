@@ -1,7 +1,5 @@
 """What all pages have in common: valid HTML, a strict policy, bounded size, errors for people, nothing that runs."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Pipelines for people: batches over time, violations, which definitions are obeyed; to who may see reports."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

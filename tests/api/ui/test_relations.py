@@ -1,7 +1,5 @@
 """The relations of an entity as a graph and as a table: both say the same, bounded, and harmless."""
 
-from __future__ import annotations
-
 import pytest
 
 from ..conftest import Client

@@ -1,7 +1,5 @@
 """The page of a schema: its fields as a tree in every format, beside its text; bounded; why there is none."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

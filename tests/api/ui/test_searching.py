@@ -1,7 +1,5 @@
 """The page of a search: hits with the reason, facets as links, pages."""
 
-from __future__ import annotations
-
 from signalbook.values import JSONObject
 
 from ..conftest import Client

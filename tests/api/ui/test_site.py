@@ -1,7 +1,5 @@
 """The explorer as files: links that lead to files, names that any disk takes, nothing that runs, always the same."""
 
-from __future__ import annotations
-
 import json
 import posixpath
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Subscriptions for people: where events go and how that goes, without secrets; and where copies come from."""
 
-from __future__ import annotations
-
 from signalbook.api.ui.subscriptions import _list_peers
 from signalbook.storage.store import Store
 

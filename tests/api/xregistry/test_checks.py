@@ -1,7 +1,5 @@
 """What would become of a write."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

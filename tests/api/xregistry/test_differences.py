@@ -1,7 +1,5 @@
 """What clients that were written against the specification's reference server meet, judged by the text."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

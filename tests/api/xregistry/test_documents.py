@@ -1,7 +1,5 @@
 """Documents over HTTP, on every database: what the cases of the conformance kit do not hold."""
 
-from __future__ import annotations
-
 import pytest
 from tests.api.conftest import Client
 

@@ -1,7 +1,5 @@
 """The filter and sort flags over HTTP: entities, collections, exports, writes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Request flags: reading the query string, what is switched off, ``specversion``."""
 
-from __future__ import annotations
-
 import pytest
 
 from signalbook.api.xregistry.requests import NOTHING, QueryFlags, check_specversion, parse_flags

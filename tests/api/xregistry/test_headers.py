@@ -1,7 +1,5 @@
 """``xRegistry-`` headers: percent-encoding, quoting, types, maps, and what may not be a header."""
 
-from __future__ import annotations
-
 import pytest
 
 from signalbook.api.xregistry.requests import read_headers

@@ -1,7 +1,5 @@
 """Models that include documents from elsewhere: from allowed places, once, before the write (R112, R113, R316)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler

@@ -3,8 +3,6 @@
 On one database: the others are held to what lies below by the tests beside these.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import httpx

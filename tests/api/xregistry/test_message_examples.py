@@ -1,7 +1,5 @@
 """The examples printed in the message definitions specification (of rc2 and since): written, read back and used."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Metadata over HTTP, on every database: what the cases of the conformance kit do not hold."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Pages of collections over HTTP (pagination/spec.md)."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 from urllib.parse import unquote

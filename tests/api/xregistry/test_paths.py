@@ -1,7 +1,5 @@
 """URL paths: shapes, ``$details``, trailing slashes, methods."""
 
-from __future__ import annotations
-
 import pytest
 
 from signalbook.api.registrypaths import NAMES

@@ -1,7 +1,5 @@
 """Real registry documents go in through the API and come out equal."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Short URLs of entities over HTTP, on every database (core/spec.md "shortself Attribute"; R32, R122)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Definitions as the drafts print them, damaged as they are, and ours with the same damage."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

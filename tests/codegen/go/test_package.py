@@ -1,7 +1,5 @@
 """Generated Go: vetted, held to gofmt, compiled, run; and what Signalbook says of its messages."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Generated Java: compiled with -Xlint:all -Werror, run; and what Signalbook says of its messages."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Generated packages: imported, type-checked, used."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path

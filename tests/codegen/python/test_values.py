@@ -1,7 +1,5 @@
 """What is built, bound, matched, validated and parsed is the value that was given: random and all types."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Generated Rust: compiled without warnings, held to rustfmt, run; and what Signalbook says of its messages."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Schemas and values for the checks that generated programs do by themselves, whatever their language."""
 
-from __future__ import annotations
-
 import json
 import re
 from base64 import b64encode

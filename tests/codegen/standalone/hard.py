@@ -1,7 +1,5 @@
 """Definitions that are hard to write in most languages: names, texts and shapes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.codegen.standalone import hostile

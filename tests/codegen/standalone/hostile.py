@@ -4,8 +4,6 @@
 names, descriptions, enums, constants, defaults, patterns, ids, and names and values of headers and attributes.
 """
 
-from __future__ import annotations
-
 import re
 from random import Random
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """How compilers read literals and comments, as far as generated code has them; and texts to write and read again."""
 
-from __future__ import annotations
-
 import re
 from typing import Final, Literal
 

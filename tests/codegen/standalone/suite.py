@@ -4,8 +4,6 @@
 xid; bytes are base64. An answer is ``{"result": …}``, or ``{"error": …, "findings": […]}``.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 from base64 import b64decode, b64encode

@@ -1,7 +1,5 @@
 """Literals and comments of all languages: hostile texts stay data, as compilers read them."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which patterns every language reads alike; that they do is tested in each language."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

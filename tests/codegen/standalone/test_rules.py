@@ -1,7 +1,5 @@
 """Schemas as rules: what has no such form is said. That rules mean what the schema says is tested in each language."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Generated TypeScript: compiled with --strict, held to Prettier, run; and what Signalbook says of its messages."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The same street lights in AsyncAPI 2.6 and 3.0, on Kafka and MQTT."""
 
-from __future__ import annotations
-
 OLD = """
 asyncapi: 2.6.0
 info:

@@ -1,7 +1,5 @@
 """AsyncAPI documents of several files: what they refer to is read from their folder, and from nowhere else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

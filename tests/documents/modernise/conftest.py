@@ -1,7 +1,5 @@
 """One message, endpoint or schema, put right as part of a registry."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from signalbook.documents.entityrepairs import make_legal_id, modernise_reference

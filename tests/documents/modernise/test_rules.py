@@ -1,7 +1,5 @@
 """The page on documents against the repairs, and the slips known in published texts (domain L)."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

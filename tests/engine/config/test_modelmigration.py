@@ -1,7 +1,5 @@
 """A new model meets what is stored: whether it complies, and what changes: defaults, the order of Versions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Filter evaluation: what a filter leaves of a registry, compared with the specification read literally."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import parse_qsl
 

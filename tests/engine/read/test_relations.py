@@ -1,7 +1,5 @@
 """What is around an entity, on each database; and, whatever refers to what, that links among it are all there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from uuid import uuid4

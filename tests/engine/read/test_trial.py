@@ -1,7 +1,5 @@
 """What a document on trial would break, on each database; and, whatever refers to what, that it is all of that."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """What somebody finds is what he may read of all that is found, whatever the rules are, on each database."""
 
-from __future__ import annotations
-
 from collections import Counter
 from fnmatch import fnmatchcase
 from typing import Any

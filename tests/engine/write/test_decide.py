@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """A write that loads some Versions of a Resource decides as with all of them; what references name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta

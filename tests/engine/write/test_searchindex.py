@@ -1,7 +1,5 @@
 """What is kept with each write is what is made anew from all that is stored."""
 
-from __future__ import annotations
-
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any

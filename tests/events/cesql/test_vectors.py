@@ -1,7 +1,5 @@
 """Vectors for the whole language: the specification's own, and ours."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

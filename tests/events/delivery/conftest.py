@@ -1,7 +1,5 @@
 """A registry with a relay, and the subscriptions of a test."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

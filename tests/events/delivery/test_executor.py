@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Two servers deliver to one sink, through kills, 503s, lost leases, updates and clocks that jump; nothing is lost."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Deliveries by real server processes: killed in the midst of it, and several of them on one store."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """AMQP 1.0 against ActiveMQ Artemis: messages, links, users, and what a broker's no looks like."""
 
-from __future__ import annotations
-
 import queue
 from typing import Any
 

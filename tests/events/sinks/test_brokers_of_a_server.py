@@ -1,7 +1,5 @@
 """From a change in a real server, by a subscription, to each broker: the whole way."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Signatures, checked as a receiver does (Standard Webhooks)."""
 
-from __future__ import annotations
-
 import re
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Kafka against a cluster of one: records, keys, users, and addresses that a cluster names."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

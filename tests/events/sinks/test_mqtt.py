@@ -1,7 +1,5 @@
 """MQTT against mosquitto: what arrives, by version and setting, and what a broker's no looks like."""
 
-from __future__ import annotations
-
 import queue
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """NATS against nats-server: with and without a stream, and what a server's no looks like."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from signalbook.formats import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct

@@ -1,7 +1,5 @@
 """Default values are values of their types, in depth (Avro 1.12, "Complex Types")."""
 
-from __future__ import annotations
-
 import io
 import json
 from typing import Any

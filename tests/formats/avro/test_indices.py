@@ -1,7 +1,5 @@
 """Negative indices of enums and unions are decode errors, wherever they are in a datum."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from io import BytesIO
 from typing import Any

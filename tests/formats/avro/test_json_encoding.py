@@ -1,7 +1,5 @@
 """Avro's JSON encoding, read strictly."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Every verdict on random pairs of Avro schemas is sound and every reason true, judged by fastavro (G-30)."""
 
-from __future__ import annotations
-
 import re
 from io import BytesIO
 from random import Random

@@ -1,7 +1,5 @@
 """Schemas, and values that stand a chance with them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Guards accept nothing but what the schema accepts, and say the same in attributes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jsonschema

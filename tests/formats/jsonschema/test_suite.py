@@ -1,7 +1,5 @@
 """The official test suite of JSON Schema: all drafts, as the registry checks schemas and the pipeline payloads."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

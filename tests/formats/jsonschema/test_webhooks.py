@@ -1,7 +1,5 @@
 """Schemas full of references and payloads of them: web hooks of our own, and GitHub's with 344 definitions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache

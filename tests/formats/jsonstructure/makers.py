@@ -1,7 +1,5 @@
 """Random JSON Structure documents, changed documents, and values that are likely to be of a type."""
 
-from __future__ import annotations
-
 from random import Random
 
 from signalbook.formats.jsonstructure.types import PRIMITIVES, Structure, resolve_type

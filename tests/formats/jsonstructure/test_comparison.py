@@ -1,7 +1,5 @@
 """Which JSON Structure documents may follow which."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """JSON Structure: documents, payloads, columns."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

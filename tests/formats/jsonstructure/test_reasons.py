@@ -1,7 +1,5 @@
 """Every verdict on random pairs of JSON Structure documents is sound and every reason true, judged by the validator."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Which changes of a Protobuf document keep readers reading (G-30)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

@@ -1,7 +1,5 @@
 """Every verdict on random pairs of Protobuf documents is sound and every reason true, judged by the library (G-30)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random

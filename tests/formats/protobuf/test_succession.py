@@ -1,7 +1,5 @@
 """What a new Protobuf document must not do to an old one (G-30)."""
 
-from __future__ import annotations
-
 import pytest
 
 from signalbook.formats.compatibility import Difference, SchemaText, list_differences

@@ -1,7 +1,5 @@
 """Every type read as every other: what is called the same is the same, and what is not has a value that shows it."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """Random XML Schemas that are nearly always valid, changed schemas, and documents that are likely to be of a schema."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from copy import deepcopy
 from random import Random

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from signalbook.formats.xsd.paths import is_bounded, is_path

@@ -1,7 +1,5 @@
 """Patterns mean in the linear engine what they mean in Python's."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Every verdict on random pairs of XML Schemas is sound and every reason true, judged by the library (G-30)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from random import Random

@@ -1,7 +1,5 @@
 """Simple types against each other: no text says that a type is not within another that it was said to be within."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The content modes of CloudEvents in all protocols: which mode a message is in, and its attributes in binary mode."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any

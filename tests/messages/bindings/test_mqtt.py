@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 from signalbook.messages.bindings.mqtt import MQTT3, MQTT5, V3, V5, publish

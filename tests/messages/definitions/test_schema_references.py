@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from signalbook.messages.definitions.schemas import find_named_version, readings, resource_of

@@ -1,7 +1,5 @@
 """Definitions compiled when a message leads to them are the same as definitions compiled at once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given, settings

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gzip
 from base64 import b64encode
 from datetime import UTC, datetime

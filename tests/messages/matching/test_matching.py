@@ -1,7 +1,5 @@
 """Finding by index says the same as trying every definition."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """What is produced of a definition is received as one of that definition, with nothing lost (K-55)."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time

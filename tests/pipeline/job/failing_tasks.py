@@ -1,7 +1,5 @@
 """Tasks that fail. They are apart from their tests, because the processes that run them import this module alone."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Registries that answer as they are told, and as those of other makes do, put away at the end."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """A registry with all that Confluent's API can put into it, and what two of them are compared by."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Associations that are copied from one registry to another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

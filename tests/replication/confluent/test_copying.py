@@ -1,7 +1,5 @@
 """Registries with Confluent's API, copied between real servers and compared id by id."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

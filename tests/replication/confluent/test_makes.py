@@ -1,7 +1,5 @@
 """Registries of other makes as sources, by what was seen of them: a real one behind each, shown as they do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit

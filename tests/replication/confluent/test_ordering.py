@@ -1,7 +1,5 @@
 """In which order versions are registered."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

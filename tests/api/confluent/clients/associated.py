@@ -1,7 +1,5 @@
 """An application whose topic has its subjects by association: printed is what the client for Python has found."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

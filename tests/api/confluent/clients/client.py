@@ -5,8 +5,6 @@ WHERE is JSON: ``registry``, ``brokers``, what the names of ``topics`` begin wit
 it read, by topic and reader, and what other calls of its client answered.
 """
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import json

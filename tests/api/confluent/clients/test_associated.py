@@ -1,7 +1,5 @@
 """confluent-kafka for Python, as it was published, finds subjects by their associations with topics."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Kafka's clients, as their makers published them, with a real registry and a real Kafka."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Comparing schemas: what each change means for readers, in both directions (G-30)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Every verdict on random pairs of JSON Schemas is sound and every reason true, judged by the validator (G-30)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from random import Random
 from typing import Any, Final

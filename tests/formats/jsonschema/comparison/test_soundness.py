@@ -1,7 +1,5 @@
 """No two schemas are called compatible that are not (G-30): pairs that test_reasons.py rarely or never makes."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Reasons are given where a value shows them, and are undecided where none was found (G-30)."""
 
-from __future__ import annotations
-
 import pytest
 from tests.formats.jsonschema.comparison.test_prover import NEWEST, differences
 
