@@ -120,6 +120,22 @@ def test_unknown_base_message_is_a_warning(make_registry: Made) -> None:
     assert {finding.severity for finding in result.findings} == {"warning"}
 
 
+def test_equal_types_are_doubtful(make_registry: Made) -> None:
+    """Messages of a write with the type and constants of another one in their Group get a warning (K-13)."""
+    subject = {**EVENT["envelopemetadata"], "subject": {"value": "s"}}
+    messages = {
+        "a": EVENT,
+        "b": {"basemessage": f"{G}/messages/a"},
+        "c": {**EVENT, "protocol": "KAFKA", "protocoloptions": {}},
+        "d": {**EVENT, "envelopemetadata": subject},
+        "e": {"envelope": "CloudEvents/1.0", "envelopemetadata": {"type": {"value": "{kind}"}}},
+    }
+    findings = make_registry("reject").put(G, {"messages": messages}).findings
+    assert told(findings) == [(f"{G}/messages/{name}#envelopemetadata.type", "duplicate_type") for name in "ab"]
+    assert findings[0].message == f"the type 't' is also that of {G}/messages/b"
+    assert {finding.severity for finding in findings} == {"warning"}
+
+
 def test_unknown_setting_is_rejected(make_registry: Made) -> None:
     with pytest.raises(SettingError, match="off, warn, reject"):
         make_registry("maybe")

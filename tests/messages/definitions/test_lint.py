@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.messages.definitions.lint import lint, lint_member, lint_selectors, lint_together
+from signalbook.messages.definitions.lint import lint, lint_member, lint_selectors
 
 EVENT = {"envelope": "CloudEvents/1.0", "envelopemetadata": {}}
 
@@ -113,13 +113,3 @@ def test_messages_agree_with_their_group(
 def test_names_of_envelopes_and_protocols(stated: dict[str, Any], expected: list[str]) -> None:
     """A name is not empty, and has a version if there may be several (F-5, F-6)."""
     assert [finding.path for finding in lint_selectors(stated)] == expected
-
-
-def test_equal_types_are_doubtful() -> None:
-    """Definitions with equal types are reported together (K-13)."""
-    findings_by_xid = lint_together({
-        "/a": event(type={"value": "t"}), "/b": event(type={"value": "t"}), "/c": event(type={"value": "u"}),
-        "/d": {**event(type={"value": "t"}), "protocol": "HTTP"},
-    })  # fmt: skip
-    expected = {"/a": ["duplicate_type"], "/b": ["duplicate_type"]}
-    assert {xid: [finding.rule for finding in findings] for xid, findings in findings_by_xid.items()} == expected

@@ -671,23 +671,6 @@ def test_missing_base_message_is_reported() -> None:
     assert G + "gone" in outcome.warnings[0].message
 
 
-def test_checks_are_made_on_the_materialised_definition() -> None:
-    """Partial definitions are complete after their bases are merged (F-21, F-9, F-11)."""
-    base = {"envelopemetadata": {"type": {"value": "b"}}, "dataschemaformat": "JsonSchema/draft-07"}
-    contract = make_contract({
-        "base": {"envelope": "CloudEvents/1.0", **base},
-        "m": {"basemessage": G + "base", "envelopemetadata": {"type": {"value": "m"}}, "dataschemauri": "/s"},
-    })  # fmt: skip
-    assert contract.findings == {}
-
-
-def test_findings_are_kept_for_every_usable_definition() -> None:
-    """The contract keeps the findings of usable definitions (K-13)."""
-    contract = make_contract({"a": typed("t"), "b": typed("t"), "c": typed("u")})
-    expected = {G + "a": ["duplicate_type"], G + "b": ["duplicate_type"]}
-    assert {xid: [f.rule for f in findings] for xid, findings in contract.findings.items()} == expected
-
-
 @pytest.mark.parametrize(
     ("indicator", "body", "reasons"),
     [(1, b"\xff", ["decode_error"]), (1, "\u00fc".encode(), [""]), (0, b"\xff", [""]), (None, b"\xff", [""])],

@@ -288,10 +288,11 @@ def test_versions_that_serve_as_bases_count_and_no_others() -> None:
 @pytest.mark.parametrize("reference", [f"{BASE}/versions/9", "/messagegroups/g/messages/gone", "https://x.example/m"])
 def test_missing_base_message_is_reported_at_the_start(reference: str) -> None:
     """The definition is used without the base, with a warning (F-17, K-12)."""
-    (doubt,) = snapshot(based(reference)).check(Policy()).doubts
+    doubt, *others = snapshot(based(reference)).check(Policy()).doubts
+    assert all("is also that of" in other for other in others)  # of a cross reference and its target
     assert doubt.startswith(f"/messagegroups/g/messages/m0: there is no base message {reference}")
     checked = snapshot(based("/messagegroups/h/messages/far", far={"basemessage": reference})).check(Policy())
-    assert {doubt.partition(":")[0] for doubt in checked.doubts} == {
+    assert {doubt.partition(":")[0] for doubt in checked.doubts if "is also that of" not in doubt} == {
         "/messagegroups/g/messages/m0", "/messagegroups/h/messages/far"}  # fmt: skip
     assert f"no base message {reference}, which /messagegroups/h/messages/far names" in checked.doubts[0]
     assert "/messagegroups/g/messages/m0" in checked.compile(Policy()).definitions
@@ -303,8 +304,8 @@ def test_cycle_through_versions_is_reported() -> None:
     document["messagegroups"]["g"]["messages"]["base"]["versions"]["1"]["basemessage"] = f"{BASE}/versions/3"
     cyclic = snapshot(document)
     assert types(cyclic)["m0"] == "t1"
-    findings = cyclic.compile(Policy()).findings["/messagegroups/g/messages/m0"]
-    assert [finding.rule for finding in findings if finding.rule.startswith("base")] == ["basemessage_cycle"]
+    text = f"/messagegroups/g/messages/m0: the chain of base messages leads back to {BASE}/versions/1"
+    assert text in cyclic.check(Policy()).doubts
 
 
 def test_a_base_in_another_document() -> None:
@@ -450,6 +451,42 @@ def test_members_that_have_no_columns_are_named_before_a_message_is_read() -> No
         "/messagegroups/w/messages/m: the schema makes more than 10000 columns: these members are JSON text: "
         "m99, m100, m101, m102, m103 and 2 more"
     )
+
+
+def test_equal_types_are_reported(parcels: Any) -> None:
+    """A message that fits both definitions would be ambiguous (K-13)."""
+    document = parcels.catalogue()
+    messages = document["messagegroups"]["parcels"]["messages"]
+    messages["copy"] = messages["parcel.accepted"]
+    doubts = snapshot(document).check(Policy()).doubts
+    group = "/messagegroups/parcels/messages"
+    assert set(doubts) == {
+        f"{group}/{name}: the type 'parcel.accepted' is also that of {group}/{other}"
+        for name, other in (("copy", "parcel.accepted"), ("parcel.accepted", "copy"))
+    }
+
+
+PROTO = 'syntax = "proto3"; message A { int32 x = 1; }'
+
+
+@pytest.mark.parametrize(
+    ("message", "flags", "expected"),
+    [
+        ({"dataschemauri": "/schemagroups/g/schemas/s"}, [], True),
+        ({"dataschemauri": "/schemagroups/g/schemas/s"}, ["wire_prefix=confluent"], False),
+        ({"dataschemauri": "/schemagroups/g/schemas/s:A"}, [], False),
+        ({"dataschema": PROTO}, [], False),
+    ],
+)
+def test_missing_deep_link_is_reported(message: Any, flags: list[str], expected: bool) -> None:
+    """A definition should name the message type of its Protobuf schema (G-17)."""
+    schema = {"format": "Protobuf/3", "schema": PROTO}
+    document = {
+        "messagegroups": {"g": {"messages": {"m": {"dataschemaformat": "Protobuf/3", **message}}}},
+        "schemagroups": {"g": {"schemas": {"s": {"versionid": "1", "versions": {"1": schema}}}}},
+    }
+    text = "/messagegroups/g/messages/m: no message is named; A is taken, being the only one"
+    assert snapshot(document).check(parse_flags(flags)).doubts == ((text,) if expected else ())
 
 
 @pytest.mark.parametrize("mangled", [5, None, {"versions": [1]}, {"versions": {"1": 5}}, {"meta": 5}], ids=str)

@@ -23,8 +23,9 @@ from signalbook.formats.base import IMPORT, SchemaError
 from signalbook.formats.references import has_open_references, is_importing
 from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messageids
 from signalbook.messages.definitions.lint import lint_selectors, review, review_borrowed
-from signalbook.messages.definitions.normalise import find_stated_base
+from signalbook.messages.definitions.normalise import find_stated_base, materialise
 from signalbook.messages.definitions.schemas import inline_document, readings
+from signalbook.messages.definitions.source import find_equal_outlines, outline_attributes
 from signalbook.messages.properties import finding
 from signalbook.storage.base import Row
 from signalbook.values import JSON, Finding, JSONObject, Severity
@@ -120,7 +121,7 @@ class _DomainCheck:
         for xid, resource in sorted(self._tree.resources.items(), key=_xid_key):
             if len(findings) < MAX_FINDINGS and self._is_message(xid):
                 findings += self._check_resource(resource)
-        return findings
+        return [*findings, *self._check_types()]
 
     def _load(self) -> None:
         """Load the entities that Groups and messages of the tree refer to, in a few queries however many there are."""
@@ -205,6 +206,21 @@ class _DomainCheck:
         raw = _add_xid(version.attributes, resource.xid if version.id == resource.defaultversionid else version.xid)
         findings = review(raw, group.attributes, self._find_base, endpoint=self._is_endpoint(group.xid))
         return [*findings, *self._check_schemas(raw), *_locate_in_schema(self._inline.get(version.xid, ()))]
+
+    def _check_types(self) -> Iterator[Finding]:
+        """Yield a warning for each written message with the type and constants of another one in its Group (K-13).
+
+        Messages that are not part of the write are not compared: there may be thousands.
+        """
+        written: dict[Xid, dict[str, JSONObject]] = {}
+        for xid, resource in sorted(self._tree.resources.items(), key=_xid_key):
+            if self._is_message(xid) and resource.xref is None and any(map(_is_written, resource.versions.values())):
+                raw = self._find_definition(xid)
+                if raw is not None:
+                    written.setdefault(xid.owner, {})[str(xid)] = materialise(raw, self._find_base).definition
+        for definitions in written.values():
+            outlines = [outline_attributes(xid, definition) for xid, definition in definitions.items()]
+            yield from (replace(doubt, path=f"{xid}#{doubt.path}") for xid, doubt in find_equal_outlines(outlines))
 
     def _check_borrowed(self, raw: JSONObject | None, group: OwnerCopy) -> list[Finding]:
         if raw is None:

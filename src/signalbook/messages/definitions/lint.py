@@ -22,6 +22,7 @@ from signalbook.messages.content import TEXT_INDICATOR, is_content_type, same_co
 from signalbook.messages.definitions.normalise import (
     ALIASES,
     CLOUDEVENTS,
+    CYCLE,
     UNRESOLVED,
     Bases,
     canonical_envelope,
@@ -142,24 +143,6 @@ def lint_envelope_options(options: JSON) -> list[Finding]:
         findings.append(finding("envelopeoptions.mode", "value", f"{mode!r} is neither binary nor structured"))
     if mode == "binary" and options.get("format"):
         findings.append(finding("envelopeoptions.format", "exclusive", "binary mode has no event format"))
-    return findings
-
-
-def lint_together(definitions: Mapping[str, JSONObject]) -> dict[str, list[Finding]]:
-    """Return warnings about all definitions of a contract, by xid: several definitions with the same type (K-13)."""
-    by_type: dict[tuple[str, str], list[str]] = {}
-    for xid, definition in definitions.items():
-        entry = (definition.get("envelopemetadata") or {}).get("type")
-        value = entry.get("value") if isinstance(entry, dict) else None
-        if isinstance(value, str) and not is_template(value):
-            # The same type for two protocols is fine, because a message comes by one of them.
-            by_type.setdefault((value, str(definition.get("protocol") or "")), []).append(xid)
-    findings: dict[str, list[Finding]] = {}
-    for (value, _), xids in by_type.items():
-        for xid in xids if len(xids) > 1 else ():
-            other_xids = ", ".join(other for other in xids[:10] if other != xid)
-            text = f"the type {value!r} is also that of {other_xids}"
-            findings[xid] = [finding("envelopemetadata.type", "duplicate_type", text, "warning")]
     return findings
 
 
@@ -307,7 +290,7 @@ def review(
     """
     completed = materialise(raw, bases)
     unresolved = any(finding.rule == UNRESOLVED for finding in completed.findings)
-    severities: dict[str, Severity] = {"basemessage_cycle": "error"}
+    severities: dict[str, Severity] = {CYCLE: "error"}
     if unresolved:
         severities["required"] = "warning"
     findings = [

@@ -210,6 +210,7 @@ def _normalise_options(definition: JSONObject, findings: list[Finding]) -> None:
 # stands for its default Version. The URI of a Version stands for that Version, even if another is the default (F-15).
 Bases = Callable[[str], Mapping[str, JSON] | None]
 UNRESOLVED: Final = "basemessage_unresolved"
+CYCLE: Final = "basemessage_cycle"
 # Types that models set as defaults for properties without a type.
 _DEFAULTS: Final = ("string", "uritemplate")
 
@@ -260,7 +261,7 @@ def materialise(raw: Mapping[str, JSON], lookup: Bases) -> Materialised:
     # limited as well.
     while (reference := _find_base(layers[-1])) is not None:
         if reference in seen or len(chain) == MAX_CHAIN:
-            findings.append(_make_warning("basemessage_cycle", f"the chain of base messages leads back to {reference}"))
+            findings.append(_make_warning(CYCLE, f"the chain of base messages leads back to {reference}"))
             break
         base = lookup(reference)
         if not isinstance(base, Mapping):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,14 +14,17 @@ from signalbook.formats.shape import MAX_LEAVES, list_narrowed_members
 from signalbook.messages.definitions.broken import LeftOut, compile_broken
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, compile_definition
 from signalbook.messages.definitions.lint import find_malformed
-from signalbook.messages.definitions.normalise import UNRESOLVED, Bases, Materialised, materialise
-from signalbook.messages.definitions.schemas import ContractSchemas, ImportLookup, Lookup
+from signalbook.messages.definitions.normalise import CYCLE, UNRESOLVED, Bases, Materialised, materialise
+from signalbook.messages.definitions.schemas import ContractSchemas, ImportLookup, Lookup, SchemaUse
 from signalbook.messages.message import Reason
 from signalbook.messages.policy import Policy
+from signalbook.messages.uritemplates import is_template
 from signalbook.values import Finding, JSONObject
 
 # The largest number of members that a warning names.
 _MAX_SHOWN_MEMBERS: Final = 5
+_MAX_SHOWN_XIDS: Final = 10
+_BASE_RULES: Final = (UNRESOLVED, CYCLE)
 
 
 class Outline(msgspec.Struct, frozen=True, array_like=True):
@@ -38,6 +41,38 @@ class Outline(msgspec.Struct, frozen=True, array_like=True):
     constants: tuple[tuple[str, str], ...]
 
 
+def outline_attributes(xid: str, definition: JSONObject) -> Outline:
+    """Return the outline of a materialised definition by its constant attributes alone, without compiling it."""
+    metadata = definition.get("envelopemetadata")
+    values = {
+        name: entry.get("value")
+        for name, entry in (metadata.items() if isinstance(metadata, dict) else ())
+        if isinstance(entry, dict)
+    }
+    constants = {name: value for name, value in values.items() if isinstance(value, str) and not is_template(value)}
+    return Outline(xid, True, str(definition.get("protocol") or ""), constants.get("type"), tuple(constants.items()))
+
+
+def find_equal_outlines(outlines: Iterable[Outline]) -> Iterator[tuple[str, Finding]]:
+    """Yield the xid and a warning for each event definition with the type and constants of another one (K-13).
+
+    Two protocols may have the same type, because a message comes by one of them.
+    """
+    alike: dict[tuple[str, frozenset[tuple[str, str]]], list[Outline]] = {}
+    for entry in outlines:
+        if entry.type is not None:
+            alike.setdefault((entry.protocol, frozenset(entry.constants)), []).append(entry)
+    for entries in alike.values():
+        for entry in entries if len(entries) > 1 else ():
+            others = [other.xid for other in entries if other is not entry]
+            more = f" and {len(others) - _MAX_SHOWN_XIDS} more" if len(others) > _MAX_SHOWN_XIDS else ""
+            text = f"the type {entry.type!r} is also that of {', '.join(others[:_MAX_SHOWN_XIDS])}{more}"
+            yield (
+                entry.xid,
+                Finding(path="envelopemetadata.type", rule="duplicate_type", message=text, severity="warning"),
+            )
+
+
 def outline(definition: CompiledDefinition) -> Outline:
     """Return the outline of a compiled definition, by which a contract indexes it."""
     constants = {key.name: key.value for key in definition.event_keys if isinstance(key.value, str)}
@@ -51,8 +86,8 @@ class DefinitionVerdict:
     """The result of checking a definition with its schema.
 
     ``outline`` is None if nothing distinguishes its messages, ``left_out`` is None if it can be used. ``doubts`` name a
-    missing base (F-17), and members without their own columns. ``document`` is the xid of the schema document that was
-    read for it, if any.
+    missing base (F-17), a cycle of bases (F-16), members without their own columns, and a missing deep link (G-17).
+    ``document`` is the xid of the schema document that was read for it, if any.
     """
 
     outline: Outline | None
@@ -93,8 +128,8 @@ class DefinitionSource:
         ]
         if faults:
             raise DefinitionError(xid, faults)
-        # If a base is missing, every message of the definition gets a warning too (F-17).
-        doubts = tuple(finding for finding in completed.findings if finding.rule == UNRESOLVED)
+        # If a base is missing or bases form a cycle, every message of the definition gets a warning too (F-17).
+        doubts = tuple(finding for finding in completed.findings if finding.rule in _BASE_RULES)
         return compile_definition(xid, completed.definition, schemas, policy.of(xid), doubts)
 
     def left_over(
@@ -116,18 +151,29 @@ class DefinitionSource:
         except DefinitionError as error:
             return self._build_unusable(xid, schemas, policy, error.findings)
         use = compiled.schema_use
-        doubts = tuple(finding for finding in compiled.warnings if finding.rule == UNRESOLVED)
+        doubts = tuple(finding for finding in compiled.warnings if finding.rule in _BASE_RULES)
         if use.findings and use.reason is not Reason.SCHEMA_NOT_FOUND:
             broken = self._build_unusable(xid, schemas, policy, use.findings)
             return replace(broken, doubts=doubts, document=use.document)
         wide = () if use.schema is None else tuple(_find_narrowed(use.schema))
-        return DefinitionVerdict(outline=outline(compiled), doubts=(*doubts, *wide), document=use.document)
+        unnamed = () if use.schema is None else tuple(_find_unnamed(use, compiled))
+        doubts = (*doubts, *wide, *unnamed)
+        return DefinitionVerdict(outline=outline(compiled), doubts=doubts, document=use.document)
 
     def _build_unusable(
         self, xid: str, schemas: ContractSchemas, policy: Policy, findings: tuple[Finding, ...]
     ) -> DefinitionVerdict:
         left_out, readable_part = self.left_over(xid, schemas, policy, tuple(map(str, findings)))
         return DefinitionVerdict(outline=None if readable_part is None else outline(readable_part), left_out=left_out)
+
+
+def _find_unnamed(use: SchemaUse, definition: CompiledDefinition) -> Iterator[Finding]:
+    """Yield the warnings of a schema that has to guess which of its types the payload has (G-17).
+
+    An inline schema cannot be linked to, and the wire prefix of a payload names the type.
+    """
+    if use.schema is not None and use.resource and definition.policy.wire_prefix == "none":
+        yield from (finding for finding in use.schema.warnings if finding.rule == "link")
 
 
 def _find_narrowed(schema: Schema) -> Iterator[Finding]:

@@ -16,7 +16,6 @@ from signalbook.messages.cloudevents import CloudEvent, Mode, find_invalid_attri
 from signalbook.messages.content import TEXT_INDICATOR, Unreadable, check_text, has_schema_header, unpack_message
 from signalbook.messages.definitions.broken import LeftOut
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, IndexKey
-from signalbook.messages.definitions.lint import lint, lint_together
 from signalbook.messages.definitions.normalise import UNRESOLVED, Bases
 from signalbook.messages.definitions.schemas import Lookup
 from signalbook.messages.definitions.source import DefinitionSource, Outline, outline
@@ -166,19 +165,6 @@ class Contract:
 
         definitions = Deferred({entry.xid: entry.xid for entry in all_outlines}, compiled)
         return cls(source, definitions, all_outlines, {}, policy, broken)
-
-    @cached_property
-    def findings(self) -> Mapping[str, tuple[Finding, ...]]:
-        """The findings about usable definitions, by xid."""
-        completed_definitions = {xid: self._source.materialised(xid) for xid in self.definitions}
-        findings_by_xid = {
-            xid: [*completed.findings, *lint(completed.definition)] for xid, completed in completed_definitions.items()
-        }
-        for xid, doubts in lint_together(
-            {xid: completed.definition for xid, completed in completed_definitions.items()}
-        ).items():
-            findings_by_xid[xid] += doubts
-        return {xid: tuple(doubts) for xid, doubts in findings_by_xid.items() if doubts}
 
     @property
     def incomplete(self) -> Mapping[str, tuple[Finding, ...]]:

@@ -17,7 +17,7 @@ from signalbook.documents import Parts, read_bytes, source_of
 from signalbook.formats.references import ReferableSchema, SchemaNames, follow_references, read_as_xids
 from signalbook.messages import Contract, Policy, SchemaDocument
 from signalbook.messages.definitions.broken import LeftOut
-from signalbook.messages.definitions.source import DefinitionSource, Outline, leave_out
+from signalbook.messages.definitions.source import DefinitionSource, Outline, find_equal_outlines, leave_out
 from signalbook.messages.matching.contract import Deferred
 from signalbook.messages.policy import Override
 from signalbook.pipeline.errors import PipelineError
@@ -438,8 +438,9 @@ class Snapshot:
             lines = _limit_lines(f"  {xid}: {'; '.join(entry.reasons)}" for xid, entry in needed.items())
             raise PipelineError("\n".join(["these definitions cannot be used:", *lines]))
         doubts = (f"{xid}: {doubt.message}" for xid, entry in verdicts.items() for doubt in entry.doubts)
+        equal = _limit_lines(f"{xid}: {doubt.message}" for xid, doubt in find_equal_outlines(outlines))
         notes = _limit_lines(map(_describe_left_out, left_out, left_out.values()))
-        return _Outcome(self.fingerprint, checked, outlines, left_out, (*notes, *doubts))
+        return _Outcome(self.fingerprint, checked, outlines, left_out, (*notes, *doubts, *equal))
 
 
 def _find_dangling_xrefs(document: JSONObject) -> Iterator[str]:
