@@ -113,7 +113,7 @@ def test_the_dialect_of_3_0() -> None:
     }
     assert "discriminator" not in issue
     place = "/components/schemas/issue"
-    assert f"{place}: nullable became the type null (and in 1 more places of it) [OA-4]" in losses
+    assert f"{place}: nullable became the type null (and in 1 more place of it) [OA-4]" in losses
     assert any(line.startswith(f"{place}/properties/state: nullable, and so null") for line in losses)
     valid = jsonschema_rs.Draft7Validator(schema).is_valid
     assert valid({"action": "opened", "issue": {"number": 1, "title": None, "state": None, "parent": {"parent": None}}})
