@@ -50,7 +50,7 @@ def guess_format(name: str, content: bytes) -> str:
 
 
 def guess_document_format(document: JSON) -> str:
-    """Return the format of the schema that a JSON document is by its content, ``""`` if it is none."""
+    """Return the format that the content of a JSON document shows, or ``""``."""
     if not isinstance(document, dict):
         return ""
     if document.get("type") in ("record", "enum", "fixed") and "name" in document:

@@ -181,7 +181,7 @@ class AttributesForm:
         fields = [*_list_described_fields(stored), *_list_deprecation_fields(stored)]
         if xid.kind is Kind.META:
             fields.append(_build_default_version_field(view, xid, stored))
-            if _has_rule(view.model.resource_type(xid)):
+            if _can_have_rule(view.model.resource_type(xid)):
                 fields.insert(0, _build_compatibility_field(str(stored.get("compatibility", "")), _NO_RULE))
         editable = tuple(
             field for field in fields if field.name.partition(".")[0] in names and _is_short_enough(field.value, _LINE)
@@ -381,7 +381,7 @@ class NewEntityForm:
             label = "Id of its first version"
             fields.append(Field(name="versionid", label=label, value="", hint="Leave it empty for 1."))
         fields += [field for field in _list_described_fields({}) if field.name in kind.attributes]
-        if _has_rule(resource):
+        if _can_have_rule(resource):
             fields.append(_build_compatibility_field("", _DEFAULT_RULE))
         if documented:
             fields += [
@@ -459,7 +459,7 @@ def _build_format_field(view: View, collection: Xid) -> Field:
     return Field(name="format", label="Format", value=group_format, kind="choice", choices=choices, hint=hint)
 
 
-def _has_rule(resource_type: ResourceType | None) -> bool:
+def _can_have_rule(resource_type: ResourceType | None) -> bool:
     """Return True if Versions of Resources of the type are compared by a rule."""
     return resource_type is not None and resource_type.validatecompatibility
 
