@@ -448,6 +448,17 @@ def test_compatibility_of_a_schema_is_shown_and_changed(explorer: Client) -> Non
     assert "compatibility" not in explorer.get(path).json()
 
 
+def test_rule_in_capitals_survives_the_form(explorer: Client) -> None:
+    path = f"{SCHEMA}/meta"
+    assert explorer.send("PATCH", path, json={"compatibility": "BACKWARD"}).is_success
+    form = opened(explorer, path) | {"deprecated": "yes"}
+    assert post(explorer, path, form).status_code == 303
+    meta = explorer.get(path).json()
+    assert (meta["compatibility"], meta["deprecated"]) == ("BACKWARD", {})
+    assert post(explorer, path, opened(explorer, path) | {"compatibility": "full"}).status_code == 303
+    assert explorer.get(path).json()["compatibility"] == "full"
+
+
 def test_rule_that_stored_versions_break_is_refused_at_its_field(explorer: Client) -> None:
     schema = {"type": "object", "required": ["id"]}
     assert explorer.put(f"{SCHEMA}/versions/3$details", {"format": "JsonSchema/draft-07", "schema": schema}).is_success

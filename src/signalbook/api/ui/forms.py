@@ -182,7 +182,7 @@ class AttributesForm:
         if xid.kind is Kind.META:
             fields.append(_build_default_version_field(view, xid, stored))
             if _can_have_rule(view.model.resource_type(xid)):
-                fields.insert(0, _build_compatibility_field(str(stored.get("compatibility", "")), _NO_RULE))
+                fields.insert(0, _build_compatibility_field(format_field(stored.get("compatibility", "")), _NO_RULE))
         editable = tuple(
             field for field in fields if field.name.partition(".")[0] in names and _is_short_enough(field.value, _LINE)
         )
@@ -466,9 +466,14 @@ def _can_have_rule(resource_type: ResourceType | None) -> bool:
 
 def _build_compatibility_field(rule: str, no_rule: str) -> Field:
     """Return the field for the compatibility rule of a Resource; ``no_rule`` is the choice of none."""
-    choices = (("", no_rule), *((name, f"{name}: {meaning}") for name, meaning in COMPATIBILITIES.items()))
+    choices = [("", no_rule), *((name, f"{name}: {meaning}") for name, meaning in COMPATIBILITIES.items())]
+    if rule and rule not in COMPATIBILITIES:
+        # Rules are stored as they were sent, such as "BACKWARD". Without a choice for it, the browser would send "".
+        choices.append((rule, f"{rule}: {COMPATIBILITIES.get(rule.casefold(), 'the stored rule')}"))
     hint = "A new version that breaks the rule is refused."
-    return Field(name="compatibility", label="Compatibility", value=rule, kind="choice", choices=choices, hint=hint)
+    return Field(
+        name="compatibility", label="Compatibility", value=rule, kind="choice", choices=tuple(choices), hint=hint
+    )
 
 
 def _list_document_fields(view: View, xid: Xid, stored: JSONObject) -> Iterator[Field]:
