@@ -474,6 +474,19 @@ def test_missing_rule_is_not_reported_where_nothing_can_be_compared(explorer: Cl
         assert "compatibility rule" not in show(explorer, path).words()
 
 
+@pytest.mark.parametrize("scope", [":.__GLOBAL:", ":.shop:", ":.shop:order"])
+def test_missing_rule_is_not_reported_where_a_confluent_level_applies(explorer: Client, scope: str) -> None:
+    config = f"/compat/confluent/config/{scope}"
+    for level, reported in (("FULL", False), ("NONE", True)):
+        assert explorer.put(config, {"compatibility": level}).is_success
+        assert ("It has no compatibility rule" in show(explorer, SCHEMA).words("main")) is reported
+    other = {"format": "Avro/1.11", "schema": {"type": "record", "name": "Row", "fields": []}}
+    assert explorer.put("/schemagroups/other", {"schemas": {"row": other}}).is_success
+    assert explorer.put(config, {"compatibility": "BACKWARD"}).is_success
+    words = show(explorer, "/schemagroups/other/schemas/row").words("main")
+    assert ("It has no compatibility rule" in words) is (scope != ":.__GLOBAL:")
+
+
 def test_readers_see_the_missing_rule_without_the_link(store: Store, serve: Serve) -> None:
     client = serve(store, model="default", **PROXIED)
     row = {"format": "Avro/1.11", "schema": {"type": "record", "name": "Row", "fields": []}}

@@ -122,6 +122,11 @@ class Subjects:
         """Return the configuration for a subject as ``config``, but without a level if none was set."""
         return stated(self._load_settings("config", subject), subject)
 
+    def find_stated_level(self, schema: Xid, attributes: JSONObject) -> str:
+        """Return the compatibility level that was set for the subject of a schema, its context or the registry, ``""``
+        if none was set. ``attributes`` are those of a Version of the schema."""
+        return str(self.stated(self._build_subject(schema, attributes)).get("compatibilityLevel", ""))
+
     def mode(self, subject: Subject) -> str:
         """Return the mode in force for a subject."""
         return find_effective_mode(self._load_settings("mode", subject), subject)

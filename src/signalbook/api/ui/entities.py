@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from signalbook.access.base import Action
+from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.ui.attributes import AttributeValues, Member, Shown, moment
 from signalbook.api.ui.comparison import link
 from signalbook.api.ui.documents import ShownDocument, render_document
@@ -22,6 +23,8 @@ from signalbook.api.ui.listing import (
 )
 from signalbook.api.ui.pages import Page, UIRequest, build_crumbs
 from signalbook.api.xregistry.requests import explain_dangling_xref
+from signalbook.confluent.naming import GROUPS
+from signalbook.confluent.settings import rule
 from signalbook.engine.capabilities import can_compare, is_mutable
 from signalbook.engine.read.nodes import NOTHING, Inline
 from signalbook.engine.read.pages import parse_sort
@@ -163,7 +166,7 @@ def build_entity_content(
     entity = _read_entity(view, request, xid)
     values = AttributeValues(model=view.model, root=request.base_url)
     return EntityContent(
-        heading=build_heading(view, values, xid, entity),
+        heading=build_heading(view, values, xid, entity, request.settings.confluent_group),
         attributes=_render_attributes(view.model, values, xid, entity, leave_out),
         meta=_render_meta(view.model, values, xid, entity),
         document=load_document(view, xid),
@@ -178,8 +181,11 @@ def _read_entity(view: View, request: UIRequest, xid: Xid) -> JSONObject:
     return view.render_entity(xid, ViewOptions(base_url=request.base_url, inline=inline))
 
 
-def build_heading(view: View, values: AttributeValues, xid: Xid, entity: JSONObject) -> Heading:
-    """Return the head of an entity's page; ``entity`` is its JSON, a Resource with its meta."""
+def build_heading(view: View, values: AttributeValues, xid: Xid, entity: JSONObject, default_group: str) -> Heading:
+    """Return the head of an entity's page; ``entity`` is its JSON, a Resource with its meta.
+
+    ``default_group`` is the Group of the default context of the Confluent API.
+    """
     meta = entity.get("meta", {}) if xid.kind is Kind.RESOURCE else {}
     deprecated = entity.get("deprecated", meta.get("deprecated"))
     documentation = str(entity.get("documentation", ""))
@@ -195,7 +201,7 @@ def build_heading(view: View, values: AttributeValues, xid: Xid, entity: JSONObj
         documentation=values.render(documentation, _URL) if documentation else None,
         labels=build_labels({**meta.get("labels", {}), **entity.get("labels", {})}, collection, _LABELS),
         deprecated=None if deprecated is None else values.members(deprecated, {}, ()),
-        compatibility=_find_rule(view, xid, entity, meta),
+        compatibility=_find_rule(view, xid, entity, meta, default_group),
         dangling=explain_dangling_xref(view, xid),
         facts=tuple(_list_facts(xid, entity, meta)),
         edits=tuple(_list_edits(view, xid, meta)),
@@ -306,16 +312,30 @@ def _can_change(view: View, xid: Xid, meta: JSONObject) -> bool:
     return mutable and view.access.may(Action.UPDATE, xid.resource)
 
 
-def _find_rule(view: View, xid: Xid, entity: JSONObject, meta: JSONObject) -> CompatibilityRule | None:
-    """Return the compatibility rule of a Resource, or None if its Versions cannot be compared."""
+def _find_rule(
+    view: View, xid: Xid, entity: JSONObject, meta: JSONObject, default_group: str
+) -> CompatibilityRule | None:
+    """Return the compatibility rule of a Resource.
+
+    None if it has no rule and needs none: its Versions cannot be compared, or are compared by a level of the Confluent
+    API.
+    """
     kind = view.model.resource_type(xid)
     if not meta or kind is None or not kind.validatecompatibility:
         return None
     name, format_name = str(meta.get("compatibility", "")), str(entity.get("format", ""))
-    if not name and not any(can_compare(view.capabilities, format_name, rule) for rule in COMPATIBILITIES):
+    comparable = any(can_compare(view.capabilities, format_name, rule_name) for rule_name in COMPATIBILITIES)
+    if not name and (not comparable or _has_level(view, xid, entity, default_group)):
         return None
     href = f"/-/edit{xid}/meta#field-compatibility" if _can_change(view, xid, meta) else ""
     return CompatibilityRule(name=name, meaning=COMPATIBILITIES.get(name.casefold(), ""), href=href)
+
+
+def _has_level(view: View, xid: Xid, entity: JSONObject, default_group: str) -> bool:
+    """Return True if a level that was set through the Confluent API applies to the Versions of a Resource."""
+    if xid.group_type != GROUPS:
+        return False
+    return rule(Subjects(view, default_group).find_stated_level(xid, entity) or "NONE") is not None
 
 
 def _list_changes(model: Model, xid: Xid, meta: JSONObject) -> Iterator[Edit]:

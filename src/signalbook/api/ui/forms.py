@@ -58,7 +58,7 @@ _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _MANAGED: Final = frozenset(
     {"self", "shortself", "xid", "epoch", "createdat", "modifiedat", "isdefault", "versionid", "ancestorid"}
 )
-_NO_RULE: Final = "none: versions are not compared"
+_NO_RULE: Final = "none: versions are compared only if a level of the Confluent API is set"
 _DEFAULT_RULE: Final = "not chosen: the default rule of the server, if it has one"
 _TOO_LONG: Final = "It is too long, or no text, and is not shown here"
 
