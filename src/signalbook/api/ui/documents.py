@@ -15,12 +15,16 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import Error
 
 from signalbook.api.ui.pages import escape_hidden
+from signalbook.values import deeper_than
 
 MAX_HIGHLIGHTED_CHARS: Final = 16_000
 _MAX_DOCUMENT_CHARS: Final = 60_000
 _MAX_MARKUP_CHARS: Final = 110_000
 _LEXERS: Final = {"json": "json", "avro": "json", "jsonschema": "json", "jsonstructure": "json", "protobuf": "protobuf"}
 _MOST_WRONG: Final = 50
+_MAX_INDENTED_LEVELS: Final = 64
+_MAX_INDENTATION_CHARS: Final = 4 << 20
+"""The maximum spaces that indentation adds: two for each level on each line, so deep JSON would grow a thousandfold."""
 _FORMATTER: Final = HtmlFormatter(nowrap=True)
 
 
@@ -92,8 +96,17 @@ def indent_line(text: str) -> str:
 
 
 def format_json(text: str) -> str:
-    """Return JSON with indentation, and any other text unchanged. Only the space between values differs."""
+    """Return JSON with indentation, and any other text unchanged. Only the space between values differs.
+
+    JSON whose indentation would be too long is returned unchanged, too.
+    """
+    brackets = text.count("[") + text.count("{")
+    lines = 2 * brackets + text.count(",") + 1
+    max_levels = min(_MAX_INDENTED_LEVELS, _MAX_INDENTATION_CHARS // (2 * lines))
     try:
+        # JSON with few brackets cannot be deep, so most texts need not be decoded.
+        if brackets > max_levels and deeper_than(msgspec.json.decode(text), max_levels):
+            return text
         return msgspec.json.format(text, indent=2)
     except (msgspec.DecodeError, RecursionError):
         return text

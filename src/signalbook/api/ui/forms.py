@@ -12,14 +12,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-import msgspec
 from markupsafe import escape
 
 from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
 from signalbook.api.kernel.requests import HTTPRequest, parse_form, parse_json_body
 from signalbook.api.ui.comparison import build_choice
-from signalbook.api.ui.documents import indent_line
+from signalbook.api.ui.documents import format_json, indent_line
 from signalbook.api.ui.entities import find_attributes
 from signalbook.api.ui.explanations import COMPATIBILITIES
 from signalbook.api.ui.pages import escape_hidden, restore_hidden
@@ -325,7 +324,7 @@ class NewVersionForm:
         remaining = {
             name: value for name, value in stored.items() if name not in _MANAGED | managed | own_names | apart
         }
-        text = msgspec.json.format(dump_json(remaining), indent=2).decode()
+        text = format_json(dump_json(remaining).decode())
         fields = [
             Field(
                 name="versionid", label="Id of the new version", value="", hint="Leave it empty for the next number."
