@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from signalbook.api.ui import forms
 from signalbook.api.ui.pages import escape_hidden, restore_hidden
 from signalbook.storage.store import Store
 
@@ -297,6 +298,40 @@ def test_document_whose_indentation_is_too_long_is_filled_in_as_stored(explorer:
     headers = {"Content-Type": "application/json", "xRegistry-format": "JsonSchema/draft-07"}
     assert explorer.send("PUT", f"{path}/3", content=schema, headers=headers).is_success
     assert opened(explorer, path)["document"] == schema
+
+
+def record_calls_in_turn(monkeypatch: pytest.MonkeyPatch, name: str) -> list[object]:
+    """Record the arguments of calls of a function of the module ``forms`` while a submitted form is executed."""
+    function, execute = getattr(forms, name), forms.Posted.execute
+    in_turn: list[bool] = []
+    calls: list[object] = []
+
+    def record(*arguments: Any) -> Any:
+        if in_turn:
+            calls.append(arguments)
+        return function(*arguments)
+
+    def execute_in_turn(*arguments: Any) -> Any:
+        in_turn.append(True)
+        try:
+            return execute(*arguments)
+        finally:
+            in_turn.clear()
+
+    monkeypatch.setattr(forms, name, record)
+    monkeypatch.setattr(forms.Posted, "execute", execute_in_turn)
+    return calls
+
+
+def test_stored_document_is_not_indented_in_the_turn_of_the_write(
+    explorer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = record_calls_in_turn(monkeypatch, "indent_line")
+    path = f"{SCHEMA}/versions"
+    form = opened(explorer, path) | {"document": '{"type": "object"}'}
+    for do, status in (("check", 200), ("save", 303)):
+        assert post(explorer, path, form, do).status_code == status
+    assert calls == []
 
 
 def test_an_incompatible_document_is_explained(explorer: Client) -> None:

@@ -311,8 +311,9 @@ class NewVersionForm:
     fields: tuple[Field, ...]
 
     @classmethod
-    def of(cls, view: View, xid: Xid) -> NewVersionForm:
-        """Return the form for a collection of Versions. Raises ``not_found``."""
+    def of(cls, view: View, xid: Xid, *, filled: bool) -> NewVersionForm:
+        """Return the form for a collection of Versions, without the stored document unless ``filled``. Raises
+        ``not_found``."""
         default = str(view.render_entity(xid.resource, ViewOptions())["versionid"])
         stored = view.render_entity(xid / default, ViewOptions())
         kind = view.model.resource_type(xid)
@@ -329,7 +330,7 @@ class NewVersionForm:
             Field(
                 name="versionid", label="Id of the new version", value="", hint="Leave it empty for the next number."
             ),
-            *((_list_document_fields(view, xid / default, stored)) if kind.hasdocument else ()),
+            *(_list_document_fields(view, xid / default, stored, filled=filled) if kind.hasdocument else ()),
             _build_code_field(
                 "attributes", "Other attributes, as JSON" if kind.hasdocument else "Attributes, as JSON", text
             ),
@@ -475,10 +476,13 @@ def _build_compatibility_field(rule: str, no_rule: str) -> Field:
     )
 
 
-def _list_document_fields(view: View, xid: Xid, stored: JSONObject) -> Iterator[Field]:
+def _list_document_fields(view: View, xid: Xid, stored: JSONObject, *, filled: bool) -> Iterator[Field]:
     document = view.load_document(xid, ViewOptions())
     yield Field(name="format", label="Format", value=format_field(stored.get("format", "")))
     yield Field(name="contenttype", label="Content type", value=format_field(document.contenttype or ""))
+    if not filled:
+        yield _build_code_field("document", "Document", "")
+        return
     try:
         text = document.content.decode("utf-8").replace("\r\n", "\n") if document.url is None else ""
     except UnicodeDecodeError:
@@ -507,11 +511,14 @@ def _is_short_enough(text: str, most: int) -> bool:
     return len(text) <= most and len(escape(text).encode("utf-8", "replace")) <= most
 
 
-def build_form(view: View, xid: Xid) -> Form:
-    """Return the form for an entity, or for a new entity in a collection. Raises ``not_found``."""
+def build_form(view: View, xid: Xid, *, filled: bool = True) -> Form:
+    """Return the form for an entity, or for a new entity in a collection. Raises ``not_found``.
+
+    A form for a new Version has the stored document only if ``filled``, because making its text can take long.
+    """
     if xid.kind in (Kind.GROUPS, Kind.RESOURCES):
         return NewEntityForm.of(view, xid)
-    return NewVersionForm.of(view, xid) if xid.kind is Kind.VERSIONS else AttributesForm.of(view, xid)
+    return NewVersionForm.of(view, xid, filled=filled) if xid.kind is Kind.VERSIONS else AttributesForm.of(view, xid)
 
 
 def can_edit(access: Access, xid: Xid) -> bool:
@@ -540,7 +547,8 @@ class Posted:
     def execute(self, session: Session) -> WriteResult:
         """Execute the command of the form. Raises ``RegistryError`` and ``Forbidden``."""
         require_edit(self.access, self.xid)
-        form = build_form(session.view, self.xid)
+        # This runs in the turn of a write, and the text of the document was sent with the form.
+        form = build_form(session.view, self.xid, filled=False)
         if self.entered.made_from != form.made_from:
             form_epoch, stored = self.entered.made_from, form.made_from
             raise RegistryError("mismatched_epoch", subject=str(self.xid), bad_epoch=form_epoch, epoch=stored)
