@@ -427,6 +427,16 @@ def test_format_and_content_type_are_detected(explorer: Client, format: str) -> 
     assert (schema["format"], schema["contenttype"]) == (format, contenttype)
 
 
+def test_format_is_not_detected_in_the_turn_of_the_write(explorer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = record_calls_in_turn(monkeypatch, "guess_format")
+    path = "/schemagroups/shop/schemas"
+    document, _ = FORMATS_OF_DOCUMENTS["JsonSchema/draft-07"]
+    form = opened(explorer, path) | {"id": "paid", "document": document}
+    for do, status in (("check", 200), ("save", 303)):
+        assert post(explorer, path, form, do).status_code == status
+    assert calls == []
+
+
 def test_formats_of_the_registry_can_be_chosen(explorer: Client) -> None:
     path = "/schemagroups/shop/schemas"
     (choice,) = [tag for tag in show(explorer, f"/-/edit{path}").all("select") if tag.get("name") == "format"]

@@ -134,8 +134,15 @@ class Editing:
             # it now.
             return await self._page(request, entered, None, forged=True)
         xid = await self._kernel.workers.read(partial(self._find_target, path, request.access))
-        depth = self._kernel.settings.max_depth
-        posted = Posted(xid=xid, entered=entered, root=request.root, access=request.access, max_depth=depth)
+        is_new_resource = xid.kind is Kind.RESOURCES
+        posted = Posted(
+            xid=xid,
+            entered=entered,
+            detected_format=await self._kernel.workers.read(entered.detect_format) if is_new_resource else "",
+            root=request.root,
+            access=request.access,
+            max_depth=self._kernel.settings.max_depth,
+        )
         work = partial(_try if entered.checks else self._save, posted=posted)
         alone = len(entered.values.get("document", "")) > LARGE
         try:

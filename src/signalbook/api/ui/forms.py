@@ -125,6 +125,16 @@ class Entered:
         """Return the text for a field. An unset mark is not sent."""
         return self.values.get(field.name, "" if field.kind == "mark" else field.value)
 
+    def detect_format(self) -> str:
+        """Return the format that the document shows, or ``""`` if it shows none or a format was chosen.
+
+        This parses the document, so call it before the turn of a write.
+        """
+        document = restore_hidden(self.values.get("document", ""))
+        if not document or self.values.get("format", "").strip():
+            return ""
+        return guess_format("", document.encode("utf-8", "replace"))
+
 
 def merge_field(field: Field, entered: Entered) -> Field:
     """Return a field of a form whose entity was changed after the form was made.
@@ -414,14 +424,16 @@ class NewEntityForm:
         if texts.get("compatibility") and isinstance(meta, dict):
             body["meta"] = meta | {"compatibility": texts["compatibility"]}
         if "document" in texts:
-            body |= self._build_document_attributes(texts, xid, body)
+            body |= self._build_document_attributes(texts, xid, body, posted.detected_format)
         return Command(method=Method.PUT, target=xid, body=body, base_url=posted.root)
 
-    def _build_document_attributes(self, texts: Mapping[str, str], xid: Xid, body: JSONObject) -> JSONObject:
+    def _build_document_attributes(
+        self, texts: Mapping[str, str], xid: Xid, body: JSONObject, detected_format: str
+    ) -> JSONObject:
         """Return the attributes with the document, its format and its content type."""
         assert self.resource_type is not None, "only Resources have documents"
         document = _encode_document(texts, xid)
-        format_name = body["format"] if "format" in body else guess_format("", document)
+        format_name = body.get("format", detected_format)
         if not format_name and self.resource_type.attributes["format"].required:
             raise _build_error(xid, "format", "the document does not show its format: choose one")
         contenttype = texts["contenttype"].strip() or guess_content_type(str(format_name))
@@ -536,10 +548,12 @@ def require_edit(access: Access, xid: Xid) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posted:
-    """A form that was sent for ``xid``; ``max_depth`` is how deep its JSON may be."""
+    """A form that was sent for ``xid``; ``max_depth`` is how deep its JSON may be. ``detected_format`` is the format
+    that its document shows."""
 
     xid: Xid
     entered: Entered
+    detected_format: str
     root: str
     access: Access
     max_depth: int
