@@ -300,6 +300,15 @@ def test_document_whose_indentation_is_too_long_is_filled_in_as_stored(explorer:
     assert opened(explorer, path)["document"] == schema
 
 
+def test_document_that_is_too_long_with_indentation_is_not_shown(explorer: Client) -> None:
+    path = f"{SCHEMA}/versions"
+    for count, shown in ((1_000, 1), (3_000, 0)):
+        schema = '{"enum":[' + ",".join(str(number) for number in range(count)) + "]}"
+        page = refused(explorer, path, opened(explorer, path) | {"document": schema}, 200, "check")
+        assert len(page.all("pre")) == shown, count
+        assert ("The document with highlighting" in page.words("main")) is (shown == 1)
+
+
 def record_calls_in_turn(monkeypatch: pytest.MonkeyPatch, name: str) -> list[object]:
     """Record the arguments of calls of a function of the module ``forms`` while a submitted form is executed."""
     function, execute = getattr(forms, name), forms.Posted.execute
