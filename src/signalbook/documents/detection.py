@@ -18,10 +18,11 @@ _DIALECTS: Final = {
 _KEYWORDS: Final = frozenset({"properties", "additionalProperties", "required", "items", "$defs", "definitions"})
 """An object with one of these members and a type is almost certainly a JSON Schema."""
 _XSD: Final = "XSD/1.1"
-# The root element, after comments and processing instructions. Nothing is tried twice, however many there are.
+# The root element, whose prefix must be bound to the namespace, after comments and processing instructions. Nothing is
+# tried twice, however many there are.
 _XSD_ROOT: Final = re.compile(
-    rb"""(?:\xef\xbb\xbf)?(?:\s++|<\?.*?\?>|<!--.*?-->)*+<(?:[\w.-]++:)?+schema\s[^>]*?["']"""
-    rb"""http://www\.w3\.org/2001/XMLSchema["']""",
+    rb"""(?:\xef\xbb\xbf)?(?:\s++|<\?.*?\?>|<!--.*?-->)*+<(?:([\w.-]++):)?+schema(?=\s)[^>]*?"""
+    rb"""\sxmlns(?(1):\1)\s*+=\s*+["']http://www\.w3\.org/2001/XMLSchema["']""",
     re.DOTALL,
 )
 _CONTENT_TYPES: Final = {

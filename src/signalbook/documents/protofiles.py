@@ -19,7 +19,8 @@ SUFFIX: Final = ".proto"
 # Blanks and comments. Nothing is tried twice, however many there are.
 _GAP: Final = rb"(?:\s++|//[^\n]*+|/\*.*?\*/)*+"
 _SYNTAX: Final = re.compile(
-    rb"""(?:\xef\xbb\xbf)?%b(?:syntax%b=%b["'](proto[23])["']|(edition)%b=)""" % ((_GAP,) * 4), re.DOTALL
+    rb"""(?:\xef\xbb\xbf)?%b(?:syntax%b=%b["'](proto[23])["']|(edition)%b=%b["']\d++["'])""" % ((_GAP,) * 5),
+    re.DOTALL,
 )
 _PROTO_FORMATS: Final = {b"proto2": "Protobuf/2", b"proto3": "Protobuf/3", b"edition": "Protobuf"}
 _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]+")
