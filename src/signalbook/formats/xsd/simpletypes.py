@@ -112,6 +112,9 @@ class _Facets:
     @cached_property
     def lengths(self) -> tuple[int, float]:
         """The minimum and the maximum number of characters, bytes or items."""
+        if self.primitive in _NAMESPACED:
+            # Their length facets exclude no name (XSD 1.1 part 2, 4.3.1.3), and the library ignores them, too.
+            return 1, float("inf")
         length, least, most = (self.find_value(tag) for tag in _LENGTH_FACETS)
         if length is not None:
             return length, length
