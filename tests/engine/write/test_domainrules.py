@@ -1,14 +1,18 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.engine.conftest import Registry, registry_of
 
+from signalbook.engine.write import domainrules
 from signalbook.engine.write.commands import Command, Method
+from signalbook.engine.write.domainrules import MAX_FINDINGS
+from signalbook.messages.definitions.source import Outline, find_equal_outlines
 from signalbook.settings import SettingError
 from signalbook.storage.store import Store
 from signalbook.values import JSON, Finding, JSONObject, parse_json
+from signalbook.work import TooComplex, Work
 from signalbook.xid import ROOT
 
 G, E = "/messagegroups/g", "/endpoints/e"
@@ -132,6 +136,25 @@ def test_equal_types_are_doubtful(make_registry: Made) -> None:
     assert told(findings) == [(f"{G}/messages/{name}#envelopemetadata.type", "duplicate_type") for name in "ab"]
     assert findings[0].message == f"the type 't' is also that of {G}/messages/b"
     assert {finding.severity for finding in findings} == {"warning"}
+
+
+def test_no_more_equal_types_are_compared_than_findings_are_returned(
+    make_registry: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check stops at the maximum number of findings, and its work counts for the request (K-13)."""
+    compared = []
+
+    def count_findings(outlines: list[Outline]) -> Iterator[tuple[str, Finding]]:
+        for entry in find_equal_outlines(outlines):
+            compared.append(entry)
+            yield entry
+
+    monkeypatch.setattr(domainrules, "find_equal_outlines", count_findings)
+    registry = make_registry("reject")
+    body: JSONObject = {"messages": {f"m{number}": EVENT for number in range(MAX_FINDINGS + 50)}}
+    assert len(registry.put(G, body).findings) == len(compared) == MAX_FINDINGS
+    with pytest.raises(TooComplex), Work(steps=MAX_FINDINGS, seconds=0).in_turn():
+        registry.put(G, body)
 
 
 def test_unknown_setting_is_rejected(make_registry: Made) -> None:

@@ -121,7 +121,9 @@ class _DomainCheck:
         for xid, resource in sorted(self._tree.resources.items(), key=_xid_key):
             if len(findings) < MAX_FINDINGS and self._is_message(xid):
                 findings += self._check_resource(resource)
-        return [*findings, *self._check_types()]
+        if len(findings) < MAX_FINDINGS:
+            findings += islice(self._check_types(), MAX_FINDINGS - len(findings))
+        return findings
 
     def _load(self) -> None:
         """Load the entities that Groups and messages of the tree refer to, in a few queries however many there are."""
@@ -216,6 +218,7 @@ class _DomainCheck:
         for xid, resource in sorted(self._tree.resources.items(), key=_xid_key):
             if self._is_message(xid) and resource.xref is None and any(map(_is_written, resource.versions.values())):
                 raw = self._find_definition(xid)
+                work.spend()
                 if raw is not None:
                     written.setdefault(xid.owner, {})[str(xid)] = materialise(raw, self._find_base).definition
         for definitions in written.values():

@@ -63,10 +63,12 @@ def find_equal_outlines(outlines: Iterable[Outline]) -> Iterator[tuple[str, Find
         if entry.type is not None:
             alike.setdefault((entry.protocol, frozenset(entry.constants)), []).append(entry)
     for entries in alike.values():
+        first_entries = entries[: _MAX_SHOWN_XIDS + 1]
+        hidden = len(entries) - 1 - _MAX_SHOWN_XIDS
+        more = f" and {hidden} more" if hidden > 0 else ""
         for entry in entries if len(entries) > 1 else ():
-            others = [other.xid for other in entries if other is not entry]
-            more = f" and {len(others) - _MAX_SHOWN_XIDS} more" if len(others) > _MAX_SHOWN_XIDS else ""
-            text = f"the type {entry.type!r} is also that of {', '.join(others[:_MAX_SHOWN_XIDS])}{more}"
+            other_xids = [other.xid for other in first_entries if other is not entry][:_MAX_SHOWN_XIDS]
+            text = f"the type {entry.type!r} is also that of {', '.join(other_xids)}{more}"
             yield (
                 entry.xid,
                 Finding(path="envelopemetadata.type", rule="duplicate_type", message=text, severity="warning"),
