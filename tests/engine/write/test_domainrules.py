@@ -5,15 +5,18 @@ from typing import Any
 import pytest
 from tests.engine.conftest import Registry, registry_of
 
+from signalbook.engine import engine
 from signalbook.engine.write import domainrules
 from signalbook.engine.write.commands import Command, Method
-from signalbook.engine.write.domainrules import MAX_FINDINGS
+from signalbook.engine.write.context import Context
+from signalbook.engine.write.domainrules import MAX_FINDINGS, check_domain_rules
+from signalbook.engine.write.workingcopies import WorkingTree
 from signalbook.messages.definitions.source import Outline, find_equal_outlines
 from signalbook.settings import SettingError
 from signalbook.storage.store import Store
 from signalbook.values import JSON, Finding, JSONObject, parse_json
 from signalbook.work import TooComplex, Work
-from signalbook.xid import ROOT
+from signalbook.xid import ROOT, Xid
 
 G, E = "/messagegroups/g", "/endpoints/e"
 EVENT: JSONObject = {"envelope": "CloudEvents/1.0", "envelopemetadata": {"type": {"value": "t"}}}
@@ -136,6 +139,26 @@ def test_equal_types_are_doubtful(make_registry: Made) -> None:
     assert told(findings) == [(f"{G}/messages/{name}#envelopemetadata.type", "duplicate_type") for name in "ab"]
     assert findings[0].message == f"the type 't' is also that of {G}/messages/b"
     assert {finding.severity for finding in findings} == {"warning"}
+
+
+def test_only_written_default_versions_are_compared(make_registry: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The base messages of a default Version that is not written are neither loaded nor looked up (K-13)."""
+    missing: set[Xid] = set()
+
+    def note_missing(tree: WorkingTree, context: Context) -> tuple[Finding, ...]:
+        findings = check_domain_rules(tree, context)
+        missing.update(context.stored.missing)
+        return findings
+
+    monkeypatch.setattr(engine, "check_domain_rules", note_missing)
+    registry = make_registry("reject")
+    registry.put(f"{G}/messages/base", EVENT)
+    meta: JSONObject = {"defaultversionid": "2", "defaultversionsticky": True}
+    registry.put(
+        f"{G}/messages/a", {"meta": meta, "versions": {"1": EVENT, "2": {"basemessage": f"{G}/messages/base"}}}
+    )
+    registry.put(f"{G}/messages/a/versions/1", {**EVENT, "description": "changed"})
+    assert missing == set()
 
 
 def test_no_more_equal_types_are_compared_than_findings_are_returned(

@@ -212,11 +212,12 @@ class _DomainCheck:
     def _check_types(self) -> Iterator[Finding]:
         """Yield a warning for each written message with the type and constants of another one in its Group (K-13).
 
-        Messages that are not part of the write are not compared: there may be thousands.
+        Only written default Versions are compared. Other messages of the Group may be thousands, and their base
+        messages are not loaded.
         """
         written: dict[Xid, dict[str, JSONObject]] = {}
         for xid, resource in sorted(self._tree.resources.items(), key=_xid_key):
-            if self._is_message(xid) and resource.xref is None and any(map(_is_written, resource.versions.values())):
+            if self._is_message(xid) and resource.xref is None and _is_default_written(resource):
                 raw = self._find_definition(xid)
                 work.spend()
                 if raw is not None:
@@ -348,6 +349,11 @@ class _DomainCheck:
 
 def _is_written(version: VersionCopy) -> bool:
     return version.touched or version.before is None
+
+
+def _is_default_written(resource: ResourceCopy) -> bool:
+    default_version = resource.versions.get(resource.defaultversionid or "")
+    return default_version is not None and _is_written(default_version)
 
 
 def _is_changed(group: OwnerCopy) -> bool:
