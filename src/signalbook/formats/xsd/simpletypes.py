@@ -453,7 +453,7 @@ def _compare_texts(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
 
 
 def _takes_all_lines(facets: _Facets, patterns: frozenset[str]) -> bool:
-    """Return True if line breaks become spaces in texts of a type, and one of its patterns matches all other texts."""
+    """Return True if `.*` is among ``patterns`` and the type replaces line breaks, so that every text matches."""
     return facets.spaces > 0 and ".*" in patterns
 
 
