@@ -25,7 +25,7 @@ from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messag
 from signalbook.messages.definitions.lint import lint_selectors, review, review_borrowed
 from signalbook.messages.definitions.normalise import find_stated_base, materialise
 from signalbook.messages.definitions.schemas import inline_document, readings
-from signalbook.messages.definitions.source import find_equal_outlines, outline_attributes
+from signalbook.messages.definitions.source import build_outline, find_equal_outlines
 from signalbook.messages.properties import finding
 from signalbook.storage.base import Row
 from signalbook.values import JSON, Finding, JSONObject, Severity
@@ -122,7 +122,7 @@ class _DomainCheck:
             if len(findings) < MAX_FINDINGS and self._is_message(xid):
                 findings += self._check_resource(resource)
         if len(findings) < MAX_FINDINGS:
-            findings += islice(self._check_types(), MAX_FINDINGS - len(findings))
+            findings += islice(self._check_duplicate_types(), MAX_FINDINGS - len(findings))
         return findings
 
     def _load(self) -> None:
@@ -209,7 +209,7 @@ class _DomainCheck:
         findings = review(raw, group.attributes, self._find_base, endpoint=self._is_endpoint(group.xid))
         return [*findings, *self._check_schemas(raw), *_locate_in_schema(self._inline.get(version.xid, ()))]
 
-    def _check_types(self) -> Iterator[Finding]:
+    def _check_duplicate_types(self) -> Iterator[Finding]:
         """Yield a warning for each written message with the type and constants of another one in its Group (K-13).
 
         Only written default Versions are compared. Other messages of the Group may be thousands, and their base
@@ -223,7 +223,7 @@ class _DomainCheck:
                 if raw is not None:
                     written.setdefault(xid.owner, {})[str(xid)] = materialise(raw, self._find_base).definition
         for definitions in written.values():
-            outlines = [outline_attributes(xid, definition) for xid, definition in definitions.items()]
+            outlines = [build_outline(xid, definition) for xid, definition in definitions.items()]
             yield from (replace(doubt, path=f"{xid}#{doubt.path}") for xid, doubt in find_equal_outlines(outlines))
 
     def _check_borrowed(self, raw: JSONObject | None, group: OwnerCopy) -> list[Finding]:
