@@ -356,5 +356,5 @@ def _find_collections(model: JSONObject, upload: Upload) -> Callable[[Xid], Iter
 
 def _format_counts(xids: Iterable[Iterable[Xid]]) -> str:
     counts = Counter(xid.kind for xid in chain.from_iterable(xids))
-    parts = (f"{count_nouns(counts[kind], kind)}" for kind in _WORDS if counts[kind])
+    parts = (count_nouns(counts[kind], kind) for kind in _WORDS if counts[kind])
     return ", ".join(parts).replace("1 registry", "the registry")

@@ -116,7 +116,7 @@ class CopyReport:
     def _format_kinds(self, outcome: CopyOutcome) -> Iterator[str]:
         for kind in self.kinds:
             if number := self.counts[outcome, kind]:
-                yield f"{count_nouns(number, kind)}"
+                yield count_nouns(number, kind)
 
     def summary(self) -> JSONObject:
         """Return the number of entities by outcome."""

@@ -13,6 +13,7 @@ from signalbook.engine.write.decide import CommandDecision
 from signalbook.engine.write.references import check_with_references
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingTree
 from signalbook.errors import RegistryError
+from signalbook.formats.compatibility import SchemaText
 from signalbook.model import Model, builtin, compile_model
 from signalbook.storage.base import Row
 from signalbook.values import JSON, JSONObject, digest
@@ -182,6 +183,31 @@ def test_work_after_a_turn_uses_references_as_the_turn_resolved_them() -> None:
         budget.work_out()
     assert outcome is not None
     assert outcome.items == [content]
+
+
+def test_schemas_with_equal_documents_and_references_are_checked_together() -> None:
+    """Only the first schema is checked without its references, which are not loaded yet, and then with them."""
+    other, content = Xid.parse("/dirs/d/files/o/versions/1"), b"other"
+    stamps: dict[str, Any] = {"epoch": 1, "createdat": NOW, "modifiedat": NOW, "attributes": {}}
+    row = Row(key=1, parent=0, xid=other, document=digest(content), **stamps)
+    command = Command(method=Method.PUT, target=ROOT, body={})
+    context = context_of(command, compile_model(model_of()), UncommittedRows(row, content))
+    texts = [(context.documents.keep(b"x"), "JsonSchema/draft-07")]
+    resolved: list[bytes | None] = []
+
+    def judge(text: SchemaText) -> list[bytes | None]:
+        assert text.resolve is not None
+        resolved.append(text.resolve(str(other)))
+        return resolved[-1:]
+
+    with Work(steps=0, seconds=0).in_turn():
+        for number in range(10):
+            schema = Xid.parse(f"/dirs/d/files/f{number}/versions/1")
+            outcome = check_with_references("key", texts, schema, judge, context)
+            assert outcome is not None
+            assert outcome.items == [content]
+    assert resolved[-1] == content
+    assert len(resolved) <= 3
 
 
 @pytest.mark.parametrize("path", ["/nope", "/nope/x", "/dirs/d1/nope", "/dirs/d1/nope/x"])

@@ -1,15 +1,22 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.engine.conftest import Registry, registry_of
 
+from signalbook.engine import engine
+from signalbook.engine.write import domainrules
 from signalbook.engine.write.commands import Command, Method
+from signalbook.engine.write.context import Context
+from signalbook.engine.write.domainrules import MAX_FINDINGS, check_domain_rules
+from signalbook.engine.write.workingcopies import WorkingTree
+from signalbook.messages.definitions.source import Outline, find_equal_outlines
 from signalbook.settings import SettingError
 from signalbook.storage.store import Store
 from signalbook.values import JSON, Finding, JSONObject, parse_json
-from signalbook.xid import ROOT
+from signalbook.work import TooComplex, Work
+from signalbook.xid import ROOT, Xid
 
 G, E = "/messagegroups/g", "/endpoints/e"
 EVENT: JSONObject = {"envelope": "CloudEvents/1.0", "envelopemetadata": {"type": {"value": "t"}}}
@@ -132,6 +139,45 @@ def test_equal_types_are_doubtful(make_registry: Made) -> None:
     assert told(findings) == [(f"{G}/messages/{name}#envelopemetadata.type", "duplicate_type") for name in "ab"]
     assert findings[0].message == f"the type 't' is also that of {G}/messages/b"
     assert {finding.severity for finding in findings} == {"warning"}
+
+
+def test_only_written_default_versions_are_compared(make_registry: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The base messages of a default Version that is not written are neither loaded nor looked up (K-13)."""
+    missing: set[Xid] = set()
+
+    def note_missing(tree: WorkingTree, context: Context) -> tuple[Finding, ...]:
+        findings = check_domain_rules(tree, context)
+        missing.update(context.stored.missing)
+        return findings
+
+    monkeypatch.setattr(engine, "check_domain_rules", note_missing)
+    registry = make_registry("reject")
+    registry.put(f"{G}/messages/base", EVENT)
+    meta: JSONObject = {"defaultversionid": "2", "defaultversionsticky": True}
+    registry.put(
+        f"{G}/messages/a", {"meta": meta, "versions": {"1": EVENT, "2": {"basemessage": f"{G}/messages/base"}}}
+    )
+    registry.put(f"{G}/messages/a/versions/1", {**EVENT, "description": "changed"})
+    assert missing == set()
+
+
+def test_no_more_equal_types_are_compared_than_findings_are_returned(
+    make_registry: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check stops at the maximum number of findings, and its work counts for the request (K-13)."""
+    compared = []
+
+    def count_findings(outlines: list[Outline]) -> Iterator[tuple[str, Finding]]:
+        for entry in find_equal_outlines(outlines):
+            compared.append(entry)
+            yield entry
+
+    monkeypatch.setattr(domainrules, "find_equal_outlines", count_findings)
+    registry = make_registry("reject")
+    body: JSONObject = {"messages": {f"m{number}": EVENT for number in range(MAX_FINDINGS + 50)}}
+    assert len(registry.put(G, body).findings) == len(compared) == MAX_FINDINGS
+    with pytest.raises(TooComplex), Work(steps=MAX_FINDINGS, seconds=0).in_turn():
+        registry.put(G, body)
 
 
 def test_unknown_setting_is_rejected(make_registry: Made) -> None:

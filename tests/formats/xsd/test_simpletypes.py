@@ -10,7 +10,7 @@ from signalbook.formats.xsd import documents, simpletypes
 XS = "http://www.w3.org/2001/XMLSchema"
 BUILTIN = [
     "string", "normalizedString", "token", "language", "Name", "NCName", "NMTOKEN", "NMTOKENS", "anyURI",
-    "boolean", "decimal", "integer", "nonPositiveInteger", "negativeInteger", "nonNegativeInteger",
+    "QName", "boolean", "decimal", "integer", "nonPositiveInteger", "negativeInteger", "nonNegativeInteger",
     "positiveInteger", "long", "int", "short", "byte", "unsignedLong", "unsignedInt", "unsignedShort",
     "unsignedByte", "float", "double", "duration", "dayTimeDuration", "yearMonthDuration", "dateTime",
     "dateTimeStamp", "date", "time", "gYear", "gYearMonth", "gMonthDay", "gDay", "gMonth", "hexBinary",
@@ -19,7 +19,7 @@ BUILTIN = [
 FACETS = {
     "string": ["maxLength 3", "minLength 1", "length 2", "pattern [a-z]+", "pattern \\d{2}", "enumeration ab",
         "enumeration 12"],
-    "token": ["maxLength 3", "minLength 1", "pattern [a-z ]+", "enumeration a b", "enumeration ab"],
+    "token": ["maxLength 3", "minLength 1", "minLength 5", "pattern [a-z ]+", "enumeration a b", "enumeration ab"],
     "decimal": ["totalDigits 2", "fractionDigits 1", "minInclusive 0", "maxExclusive 10", "enumeration 1.0",
         "pattern \\d+"],
     "integer": ["totalDigits 2", "minExclusive -10", "maxInclusive 99", "enumeration 12", "pattern \\d\\d"],
@@ -27,6 +27,7 @@ FACETS = {
     "date": ["minInclusive 2020-01-01", "explicitTimezone prohibited", "explicitTimezone required"],
     "NMTOKENS": ["maxLength 2", "minLength 2", "enumeration ab cd"],
     "base64Binary": ["maxLength 2"],
+    "QName": ["minLength 5", "length 5", "maxLength 2"],
 }  # fmt: skip
 TEXTS = [
     "", " ", "a", "ab", "abc", "abcd", " ab ", "a b", "a  b", "ab cd", "ab\tcd", "1", "01", "12", " 12 ", "99",

@@ -136,6 +136,19 @@ def test_versions_without_a_format_have_that_of_the_definition() -> None:
     assert [[n for n in range(4) if schema and not schema.validate(n)] for schema in versions] == [[1], [2], [2], [1]]
 
 
+def test_versions_of_a_broken_schema_have_the_format_of_the_definition() -> None:
+    """Other Versions can be read although the Version in use does not parse (K-39)."""
+    texts = {"1": b'{"const": 1}', "2": b'{"type": 5}'}
+    documents = {f"{S}/versions/{name}": document(text, f"{S}/versions/{name}", "") for name, text in texts.items()}
+    by_number = {f"{S}?confluent.id=1": documents[f"{S}/versions/1"]}
+    schemas = ContractSchemas({S: documents[f"{S}/versions/2"], **documents, **by_number}.get)
+    use = schemas.of_definition({"dataschemaformat": FORMAT, "dataschemauri": S})
+    assert use.reason is Reason.CONTRACT_UNAVAILABLE
+    for version in (schemas.of_writer(use, f"https://r.example{S}/versions/1"), schemas.of_number(use, 1)):
+        assert version.schema is not None
+        assert version.schema.validate(1) == []
+
+
 def test_missing_versions_are_not_cached() -> None:
     """Events name what they like: memory would be theirs to fill."""
     schemas = shelf()

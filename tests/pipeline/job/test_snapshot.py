@@ -466,6 +466,17 @@ def test_equal_types_are_reported(parcels: Any) -> None:
     }
 
 
+def test_number_of_doubts_is_limited() -> None:
+    """Thousands of definitions with a missing base do not fill the report (F-17)."""
+    messages = {
+        f"m{number}": {"basemessage": "/messagegroups/gone/messages/m", "protocol": f"P{number}"}
+        for number in range(30)
+    }
+    doubts = snapshot({"messagegroups": {"g": {"messages": messages}}}).check(Policy()).doubts
+    assert len(doubts) == 21
+    assert doubts[-1] == "  and 10 more"
+
+
 PROTO = 'syntax = "proto3"; message A { int32 x = 1; }'
 
 

@@ -235,6 +235,8 @@ def test_rows_are_renamed_at_any_depth() -> None:
         (listed(struct(a=TEXT)), listed(struct(b=pa.binary()))),
         (pa.map_(TEXT, LONG), pa.map_(TEXT, DOUBLE)),
         (pa.dictionary(INT, TEXT), TEXT),
+        (pa.list_(LONG, 3), pa.list_(LONG, 4)),
+        (pa.list_(LONG, 3), pa.list_(LONG)),
     ],
 )
 def test_columns_cannot_be_renamed_to_other_types(existing: pa.DataType, renamed: pa.DataType) -> None:

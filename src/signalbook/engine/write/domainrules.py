@@ -25,7 +25,7 @@ from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messag
 from signalbook.messages.definitions.lint import lint_selectors, review, review_borrowed
 from signalbook.messages.definitions.normalise import find_stated_base, materialise
 from signalbook.messages.definitions.schemas import inline_document, readings
-from signalbook.messages.definitions.source import find_equal_outlines, outline_attributes
+from signalbook.messages.definitions.source import build_outline, find_equal_outlines
 from signalbook.messages.properties import finding
 from signalbook.storage.base import Row
 from signalbook.values import JSON, Finding, JSONObject, Severity
@@ -121,7 +121,9 @@ class _DomainCheck:
         for xid, resource in sorted(self._tree.resources.items(), key=_xid_key):
             if len(findings) < MAX_FINDINGS and self._is_message(xid):
                 findings += self._check_resource(resource)
-        return [*findings, *self._check_types()]
+        if len(findings) < MAX_FINDINGS:
+            findings += islice(self._check_duplicate_types(), MAX_FINDINGS - len(findings))
+        return findings
 
     def _load(self) -> None:
         """Load the entities that Groups and messages of the tree refer to, in a few queries however many there are."""
@@ -207,19 +209,21 @@ class _DomainCheck:
         findings = review(raw, group.attributes, self._find_base, endpoint=self._is_endpoint(group.xid))
         return [*findings, *self._check_schemas(raw), *_locate_in_schema(self._inline.get(version.xid, ()))]
 
-    def _check_types(self) -> Iterator[Finding]:
+    def _check_duplicate_types(self) -> Iterator[Finding]:
         """Yield a warning for each written message with the type and constants of another one in its Group (K-13).
 
-        Messages that are not part of the write are not compared: there may be thousands.
+        Only written default Versions are compared. Other messages of the Group may be thousands, and their base
+        messages are not loaded.
         """
         written: dict[Xid, dict[str, JSONObject]] = {}
         for xid, resource in sorted(self._tree.resources.items(), key=_xid_key):
-            if self._is_message(xid) and resource.xref is None and any(map(_is_written, resource.versions.values())):
+            if self._is_message(xid) and resource.xref is None and _is_default_written(resource):
                 raw = self._find_definition(xid)
+                work.spend()
                 if raw is not None:
                     written.setdefault(xid.owner, {})[str(xid)] = materialise(raw, self._find_base).definition
         for definitions in written.values():
-            outlines = [outline_attributes(xid, definition) for xid, definition in definitions.items()]
+            outlines = [build_outline(xid, definition) for xid, definition in definitions.items()]
             yield from (replace(doubt, path=f"{xid}#{doubt.path}") for xid, doubt in find_equal_outlines(outlines))
 
     def _check_borrowed(self, raw: JSONObject | None, group: OwnerCopy) -> list[Finding]:
@@ -345,6 +349,11 @@ class _DomainCheck:
 
 def _is_written(version: VersionCopy) -> bool:
     return version.touched or version.before is None
+
+
+def _is_default_written(resource: ResourceCopy) -> bool:
+    default_version = resource.versions.get(resource.defaultversionid or "")
+    return default_version is not None and _is_written(default_version)
 
 
 def _is_changed(group: OwnerCopy) -> bool:

@@ -79,6 +79,7 @@ def check_with_references(
     resolve = partial(context.resolve, xid)
     own_key: Hashable = (key, xid)
     outcome: CheckResult[Item] | None = None
+    is_new = False
     while True:
         # Even a result computed in the background is checked here, because referenced documents may have changed since
         # then.
@@ -91,11 +92,13 @@ def check_with_references(
             continue
         if outcome is not None and outcome.referred == referred:
             return outcome
-        if outcome is not None and key is own_key:
+        if outcome is not None and (is_new or key is own_key):
+            # References were not loaded yet. Schemas with the same references share the complete result.
             work.forget(key)
         elif outcome is not None:
             # Another schema of the request may have the same documents, but refer to other ones by the same names.
             key = own_key
+        is_new = work.known_result(key) is None
         outcome = work.worked_out(
             key,
             partial(_check_contents, judge, contents, resolve),

@@ -23,8 +23,10 @@ _MAX_EXAMPLES: Final = 5
 
 
 class ComponentPair(NamedTuple):
-    """The question whether ``reader`` accepts all of ``writer``. Both are elements or types, or
-    None if ``kind`` is "lax" or "skip", which is about any content that the writer checks in this way.
+    """The question whether ``reader`` accepts all content of ``writer``.
+
+    Both are elements or types, depending on ``kind``. Both are None for the kinds "lax" and "skip": then the question
+    is about any content that the writer checks in this way.
     """
 
     kind: Literal["element", "type", "lax", "skip"]

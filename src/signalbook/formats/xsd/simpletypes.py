@@ -112,6 +112,9 @@ class _Facets:
     @cached_property
     def lengths(self) -> tuple[int, float]:
         """The minimum and the maximum number of characters, bytes or items."""
+        if self.primitive in _NAMESPACED:
+            # Their length facets exclude no name (XSD 1.1 part 2, 4.3.1.3), and the library ignores them, too.
+            return 1, float("inf")
         length, least, most = (self.find_value(tag) for tag in _LENGTH_FACETS)
         if length is not None:
             return length, length
@@ -450,7 +453,7 @@ def _compare_texts(old: _Facets, new: _Facets) -> list[SimpleTypeProblem]:
 
 
 def _takes_all_lines(facets: _Facets, patterns: frozenset[str]) -> bool:
-    """Return True if line breaks become spaces in texts of a type, and one of its patterns matches all other texts."""
+    """Return True if `.*` is among ``patterns`` and the type replaces line breaks, so that every text matches."""
     return facets.spaces > 0 and ".*" in patterns
 
 

@@ -261,8 +261,10 @@ def _find_binary_format(definition: JSONObject, options: JSONObject) -> str:
     """Return the event format or schema format that makes messages binary, or ``""`` if they may be text."""
     stated = definition.get("envelopeoptions")
     envelope_options = stated if isinstance(stated, dict) else {}
-    event_format = str(envelope_options.get("format") or "")
-    if event_format or envelope_options.get("mode") == "structured":
+    mode = envelope_options.get("mode")
+    # In binary mode, the event format is not used, because the payload is sent as it is.
+    event_format = "" if mode == "binary" else str(envelope_options.get("format") or "")
+    if event_format or mode == "structured":
         return event_format if event_format and not is_json(event_format) else ""
     inner = _find_value(definition.get("envelopemetadata") or {}, "datacontenttype")
     of_options = (value for _, value in find_content_types(str(definition.get("protocol") or ""), options))

@@ -221,7 +221,12 @@ class ContractSchemas:
             # A schema that does not parse is cached with its findings, so that it is not parsed for each message.
             reason, document_xid = Reason.CONTRACT_UNAVAILABLE, document.xid
             return SchemaUse(
-                reason=reason, findings=error.findings, resource=resource, document=document_xid, link=link
+                reason=reason,
+                findings=error.findings,
+                resource=resource,
+                document=document_xid,
+                link=link,
+                format=document.format,
             )
         return SchemaUse(
             schema=schema,

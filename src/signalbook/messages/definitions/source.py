@@ -41,7 +41,7 @@ class Outline(msgspec.Struct, frozen=True, array_like=True):
     constants: tuple[tuple[str, str], ...]
 
 
-def outline_attributes(xid: str, definition: JSONObject) -> Outline:
+def build_outline(xid: str, definition: JSONObject) -> Outline:
     """Return the outline of a materialised definition by its constant attributes alone, without compiling it."""
     metadata = definition.get("envelopemetadata")
     values = {
@@ -54,7 +54,7 @@ def outline_attributes(xid: str, definition: JSONObject) -> Outline:
 
 
 def find_equal_outlines(outlines: Iterable[Outline]) -> Iterator[tuple[str, Finding]]:
-    """Yield the xid and a warning for each event definition with the type and constants of another one (K-13).
+    """Yield the xid and a warning for each definition with a type that has the constants of another one (K-13).
 
     Two protocols may have the same type, because a message comes by one of them.
     """
@@ -63,10 +63,12 @@ def find_equal_outlines(outlines: Iterable[Outline]) -> Iterator[tuple[str, Find
         if entry.type is not None:
             alike.setdefault((entry.protocol, frozenset(entry.constants)), []).append(entry)
     for entries in alike.values():
+        first_entries = entries[: _MAX_SHOWN_XIDS + 1]
+        hidden = len(entries) - 1 - _MAX_SHOWN_XIDS
+        more = f" and {hidden} more" if hidden > 0 else ""
         for entry in entries if len(entries) > 1 else ():
-            others = [other.xid for other in entries if other is not entry]
-            more = f" and {len(others) - _MAX_SHOWN_XIDS} more" if len(others) > _MAX_SHOWN_XIDS else ""
-            text = f"the type {entry.type!r} is also that of {', '.join(others[:_MAX_SHOWN_XIDS])}{more}"
+            other_xids = [other.xid for other in first_entries if other is not entry][:_MAX_SHOWN_XIDS]
+            text = f"the type {entry.type!r} is also that of {', '.join(other_xids)}{more}"
             yield (
                 entry.xid,
                 Finding(path="envelopemetadata.type", rule="duplicate_type", message=text, severity="warning"),
@@ -156,8 +158,8 @@ class DefinitionSource:
             broken = self._build_unusable(xid, schemas, policy, use.findings)
             return replace(broken, doubts=doubts, document=use.document)
         wide = () if use.schema is None else tuple(_find_narrowed(use.schema))
-        unnamed = () if use.schema is None else tuple(_find_unnamed(use, compiled))
-        doubts = (*doubts, *wide, *unnamed)
+        missing_links = () if use.schema is None else tuple(_find_missing_links(use, compiled))
+        doubts = (*doubts, *wide, *missing_links)
         return DefinitionVerdict(outline=outline(compiled), doubts=doubts, document=use.document)
 
     def _build_unusable(
@@ -167,7 +169,7 @@ class DefinitionSource:
         return DefinitionVerdict(outline=None if readable_part is None else outline(readable_part), left_out=left_out)
 
 
-def _find_unnamed(use: SchemaUse, definition: CompiledDefinition) -> Iterator[Finding]:
+def _find_missing_links(use: SchemaUse, definition: CompiledDefinition) -> Iterator[Finding]:
     """Yield the warnings of a schema that has to guess which of its types the payload has (G-17).
 
     An inline schema cannot be linked to, and the wire prefix of a payload names the type.

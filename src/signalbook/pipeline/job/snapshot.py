@@ -437,7 +437,7 @@ class Snapshot:
         if needed:
             lines = _limit_lines(f"  {xid}: {'; '.join(entry.reasons)}" for xid, entry in needed.items())
             raise PipelineError("\n".join(["these definitions cannot be used:", *lines]))
-        doubts = (f"{xid}: {doubt.message}" for xid, entry in verdicts.items() for doubt in entry.doubts)
+        doubts = _limit_lines(f"{xid}: {doubt.message}" for xid, entry in verdicts.items() for doubt in entry.doubts)
         equal = _limit_lines(f"{xid}: {doubt.message}" for xid, doubt in find_equal_outlines(outlines))
         notes = _limit_lines(map(_describe_left_out, left_out, left_out.values()))
         return _Outcome(self.fingerprint, checked, outlines, left_out, (*notes, *doubts, *equal))

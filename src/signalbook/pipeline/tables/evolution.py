@@ -161,6 +161,8 @@ def _differ_only_in_names(existing: pa.DataType, renamed: pa.DataType) -> bool:
     return (
         (existing.id, number) == (renamed.id, renamed.num_fields)
         and number > 0
+        # Only lists of a fixed size have this attribute.
+        and getattr(existing, "list_size", None) == getattr(renamed, "list_size", None)
         and all(_differ_only_in_names(existing.field(index).type, renamed.field(index).type) for index in range(number))
     )
 
