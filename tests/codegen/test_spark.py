@@ -9,6 +9,7 @@ from tests.codegen.conftest import GROUP, Make
 from tests.codegen.hostile import HOSTILE, document, texts
 
 from signalbook.codegen.base import Generated, GeneratorInput
+from signalbook.values import dump_json
 
 
 def run_schemas(generated: Generated) -> dict[str, StructType]:
@@ -49,6 +50,7 @@ def test_a_message_named_as_the_tables(make: Make) -> None:
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=texts())
 @example(texts=[*HOSTILE])
+@example(texts=["it's", "_", "it'sit's"])
 def test_hostile_texts_in_schemas_are_data(make: Make, texts: list[str]) -> None:
     """Run the module, and look for the texts in names and comments."""
     generated = make("spark", document(texts))
@@ -56,4 +58,5 @@ def test_hostile_texts_in_schemas_are_data(make: Make, texts: list[str]) -> None
     for text in texts:
         kind: Any = schema[text].dataType
         assert kind.names == [text, "fixed member", "chosen member"]
-        assert schema[text].metadata == {"comment": text}
+        member = f"Member {dump_json(text).decode()} of the payload. " if text.endswith("_") else ""
+        assert schema[text].metadata == {"comment": member + text}

@@ -183,7 +183,7 @@ def test_emptied_source_is_an_error(serve: Serve, pair: list[str], tmp_path: Pat
     saved = json.loads((tmp_path / "state").read_text())
     (empty,) = mounts([serve()])
     (tmp_path / "state").write_text(json.dumps({**saved, "link": [empty, target]}))
-    with pytest.raises(UnusableRegistry, match="none of the 10 versions that were copied from it"):
+    with pytest.raises(UnusableRegistry, match=r"none of the versions that were copied from it \(10\)"):
         copy(empty, target, state)
     assert content(target) == before
     (tmp_path / "state").write_text(json.dumps({**saved, "versions": {"a": 1}}))
