@@ -7,7 +7,7 @@ import pytest
 from signalbook import work
 from signalbook.confluent.errors import schema_not_found
 from signalbook.errors import RegistryError, SignalbookError
-from signalbook.work import IN_TURN, OutOfTime, Postponed, TooComplex, Work, spend, worked_out
+from signalbook.work import IN_TURN, OutOfTime, Postponed, TooComplex, Work, require, spend, worked_out
 
 
 def steps(number: int) -> str:
@@ -37,6 +37,15 @@ def test_large_work_is_done_between_two_turns(number: int, size: int) -> None:
     with budget.in_turn(), work.complete():
         turns.append(worked_out("key", lambda: steps(number), size=size))
     assert turns == [None, f"{number} steps"]
+
+
+def test_required_result_may_be_none_after_a_turn_without_it() -> None:
+    budget = Work(steps=0, seconds=0)
+    with pytest.raises(Postponed), budget.in_turn():
+        require("key", lambda: None, size=IN_TURN + 1)
+    budget.work_out()
+    with budget.in_turn():
+        assert require("key", lambda: None, size=IN_TURN + 1) is None
 
 
 def test_turns_of_a_request_share_their_limit() -> None:

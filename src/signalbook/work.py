@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from signalbook.errors import RegistryError, SignalbookError
 
@@ -251,3 +251,10 @@ def complete() -> Iterator[None]:
         raise
     if work is not None:
         work.raise_postponed()
+
+
+def require(key: Hashable, compute: Callable[[], T], *, size: int = 0) -> T:
+    """Return or raise the result of ``compute`` as ``worked_out`` does, but raise ``Postponed`` if it is postponed."""
+    with complete():
+        result = worked_out(key, compute, size=size)
+    return cast("T", result)  # without a result, ``complete`` raised

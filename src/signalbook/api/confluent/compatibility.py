@@ -56,18 +56,17 @@ _OTHERS: Final = frozenset({"additionalProperties", "patternProperties", "uneval
 
 def find_differences(
     new: SchemaText, metadata: JSON, config: JSONObject, versions: Sequence[SchemaVersion], subjects: Subjects
-) -> list[Reason] | None:
+) -> list[Reason]:
     """Return the reasons why a schema with this ``metadata`` may not follow ``versions`` by ``config``; empty if it
     may.
 
-    None if a comparison takes too long for the turn of a write; ``work.complete`` ends the turn then.
+    In a write, call this within ``work.complete``: reasons are missing if a comparison takes too long for its turn.
     """
     required_rule = rule(config[_LEVEL])
     compared = _select_comparable(metadata, config, versions)
-    conflicts = _find_reserved(new, metadata, compared) if config.get("validateFields") else []
+    reasons = _find_reserved(new, metadata, compared) if config.get("validateFields") else []
     if required_rule is None or not compared:
-        return conflicts
-    is_postponed, reasons = conflicts is None, conflicts or []
+        return reasons
     policy = str(config.get("compatibilityPolicy"))
     for old in reversed(compared if is_transitive(required_rule) else compared[-1:]):
         outcome = check_within_budget(
@@ -75,30 +74,24 @@ def find_differences(
             (new, text_of(old, subjects)),
             partial(_find_violations, required_rule, policy),
         )
-        if outcome is None:
-            is_postponed = True
-            continue
         if outcome.error is not None:
-            reasons = [(f"version {old.version} cannot be compared: {outcome.error}", old)]
-            break
+            return [(f"version {old.version} cannot be compared: {outcome.error}", old)]
         types = _AVRO_ERROR_TYPES if find_family(new.format) == "avro" else {}
         for direction, difference in outcome.items:
             text = f"{difference} ({direction}, version {old.version})"
             kind = types.get(difference.rule)
             reasons.append((f"{{errorType:'{kind}', description:'{text}'}}" if kind else text, old))
-    return None if is_postponed else reasons
+    return reasons
 
 
-def _find_reserved(new: SchemaText, metadata: JSON, compared: Sequence[SchemaVersion]) -> list[Reason] | None:
-    """Return the reasons why reserved names forbid a schema. None if finding its fields is postponed."""
+def _find_reserved(new: SchemaText, metadata: JSON, compared: Sequence[SchemaVersion]) -> list[Reason]:
+    """Return the reasons why reserved names forbid a schema."""
     reserved = frozenset(list_reserved_fields(metadata))
     before = frozenset(list_reserved_fields(compared[-1].attributes.get("metadata")) if compared else ())
     if not (reserved or before):
         return []
     judge = partial(find_conflicts, reserved=reserved, reserved_before=before)
     outcome = check_within_budget(("reserved", reserved, before), (new,), judge)
-    if outcome is None:
-        return None
     if outcome.error is not None:
         return [(f"its fields cannot be read: {outcome.error}", None)]
     return [(conflict, None) for conflict in outcome.items]

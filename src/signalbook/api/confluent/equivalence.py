@@ -25,10 +25,8 @@ from signalbook.confluent.protobuf import list_numbers, normalize_document, spli
 from signalbook.confluent.schemas import Reference, canonical_text, read_stored_references, schema_type
 from signalbook.formats import SchemaError
 from signalbook.values import JSON, JSONObject, digest
-from signalbook.work import complete, spend, worked_out
+from signalbook.work import require, spend
 
-_NO_POSITION: Final = -1
-"""The position if no version is equal. None means that the comparison is postponed."""
 _VERSIONS_AT_ONCE: Final = 100
 """The number of versions that are compared together, newest first. The schemas that they refer to are in memory."""
 
@@ -80,13 +78,12 @@ def find_equivalent(
     newest_first = sorted(versions, key=lambda version: version.version, reverse=True)
     for batch in batched(newest_first, _VERSIONS_AT_ONCE):
         candidates = list(_list_candidates(subjects, sent, batch))
-        with complete():
-            position = worked_out(
-                _make_key(sent, candidates),
-                partial(_find_first_equal, sent, candidates),
-                size=sum(candidate.size for candidate in candidates),
-            )
-        if position is not None and position != _NO_POSITION:
+        position = require(
+            _make_key(sent, candidates),
+            partial(_find_first_equal, sent, candidates),
+            size=sum(candidate.size for candidate in candidates),
+        )
+        if position is not None:
             return candidates[position].version
     return None
 
@@ -113,13 +110,13 @@ def _make_key(sent: SentSchema, candidates: Sequence[_Candidate]) -> Hashable:
     return "equivalent", sent.type, sent.normalize, digest(sent.text.encode("utf-8")), sent.resolve.digests, stored
 
 
-def _find_first_equal(sent: SentSchema, candidates: Sequence[_Candidate]) -> int:
-    """Return the position of the first candidate that has the schema ``sent``, or ``_NO_POSITION``."""
+def _find_first_equal(sent: SentSchema, candidates: Sequence[_Candidate]) -> int | None:
+    """Return the position of the first candidate that has the schema ``sent``, or None."""
     for position, candidate in enumerate(candidates):
         spend(len(sent.text) + len(candidate.version.document))
         if _is_equal(sent, candidate):
             return position
-    return _NO_POSITION
+    return None
 
 
 def _can_equal(sent: SentSchema, attributes: JSONObject) -> bool:

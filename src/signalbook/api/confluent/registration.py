@@ -69,7 +69,7 @@ from signalbook.formats.base import Format, find
 from signalbook.formats.references import Importing, has_open_references, is_importing
 from signalbook.storage.confluent import IdTaken
 from signalbook.values import JSON, Finding, JSONObject, digest
-from signalbook.work import complete, worked_out
+from signalbook.work import complete, require
 
 _TAGS: Final = ("tagsToAdd", "tagsToRemove")
 _TAGGING: Final = frozenset({"newVersion", "metadata", "ruleSet", "rulesToMerge", "rulesToRemove", *_TAGS})
@@ -83,7 +83,7 @@ _CONTENT_TYPES: Final = {"AVRO": "application/json", "JSON": "application/schema
 def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
     """Raise 42201 unless the schema can be used.
 
-    A check may be postponed. In a write, call this within ``work.complete``, which ends the turn then.
+    In a write, raises ``Postponed`` if a check takes too long for its turn.
     """
     if new.format in request.sound:
         return
@@ -93,10 +93,8 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
     try:
         findings = [] if new.body.references else _check_alone(reader, new)
         # If a document refers to others, it can only be checked together with them.
-        if findings is not None and is_importing(reader) and (new.body.references or has_open_references(findings)):
+        if is_importing(reader) and (new.body.references or has_open_references(findings)):
             findings = _check_whole(reader, new)
-        if findings is None:
-            return
         faults = [
             finding for finding in findings if finding.severity == "error" and finding.rule not in new.accepted_rules
         ]
@@ -108,22 +106,20 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
         request.sound.add(new.format)
 
 
-def _check_alone(reader: Format, new: RegistrationCandidate) -> list[Finding] | None:
-    """Check a schema without its references. The result is cached under the key that the engine uses, too.
-
-    Returns None if the check is postponed.
-    """
+def _check_alone(reader: Format, new: RegistrationCandidate) -> list[Finding]:
+    """Check a schema without its references. The result is cached under the key that the engine uses, too."""
     document = new.body.document
     key = (digest(document), new.format)
-    return worked_out(key, partial(reader.check, document, new.format), size=len(document))
+    return require(key, partial(reader.check, document, new.format), size=len(document))
 
 
-def _check_whole(reader: Importing, new: RegistrationCandidate) -> list[Finding] | None:
-    """Check a schema together with its references. Returns None if the check is postponed."""
-    outcome = check_within_budget("whole", (new.text,), reader.check_whole)
-    if outcome is not None and outcome.error is not None:
+def _check_whole(reader: Importing, new: RegistrationCandidate) -> list[Finding]:
+    """Check a schema together with its references."""
+    with complete():
+        outcome = check_within_budget("whole", (new.text,), reader.check_whole)
+    if outcome.error is not None:
         raise outcome.error
-    return None if outcome is None else outcome.items
+    return outcome.items
 
 
 def find_known_version(request: ConfluentRequest, subjects: Subjects) -> Response | None:
@@ -169,8 +165,7 @@ def register_in(
     mode = subjects.mode(subject)
     _check_mode(new, mode)
     check_references_allowed(session.view, subjects, new.body.references, subject.context)
-    with complete():  # other checks can read only a valid schema
-        check_schema(new, request)
+    check_schema(new, request)
     if mode != "IMPORT" and not request.flag("force"):
         _check_compatible(subjects, new)
     number = _choose_version(subjects, new)
@@ -335,8 +330,6 @@ def compare(view: View, request: ConfluentRequest) -> Response:
             return answer({"is_compatible": False, "messages": [str(error)]})
         raise
     reasons = find_differences(new.text, new.body.metadata, config, versions, subjects)
-    if reasons is None:
-        raise AssertionError("only writes postpone work")
     return answer({"is_compatible": not reasons, **({"messages": explain(reasons, config)} if verbose else {})})
 
 

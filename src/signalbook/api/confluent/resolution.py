@@ -80,8 +80,8 @@ def load_resolver(
 
 def check_within_budget(
     key: Hashable, texts: Sequence[SchemaText], judge: Callable[..., list[Item]]
-) -> CheckResult[Item] | None:
-    """Return the result of ``judge`` for ``texts``, or None if it takes too long for the turn of this write.
+) -> CheckResult[Item]:
+    """Return the result of ``judge`` for ``texts``. It is empty if it takes too long for the turn of this write.
 
     ``key`` identifies what ``judge`` does. In a write, call this within ``work.complete``, which ends a turn for which
     a result is missing; the write is tried again with this result.
@@ -91,7 +91,8 @@ def check_within_budget(
         (digest(text.document), text.format, schemas.digests) for text, schemas in zip(texts, referred, strict=True)
     ]
     size = sum(len(text.document) for text in texts) + sum(schemas.size for schemas in referred)
-    return work.worked_out((key, *names), partial(_judge_texts, judge, texts), size=size)
+    outcome = work.worked_out((key, *names), partial(_judge_texts, judge, texts), size=size)
+    return CheckResult(items=[], error=None, referred={}) if outcome is None else outcome
 
 
 def _read_referred(text: SchemaText) -> ReferredSchemas:
