@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer import Option
 
-from signalbook.cli.console import (
-    counts_table,
-    echo,
-    notice,
-    output,
-    plain,
-    table,
-    violations_table,
-    working,
-)
+from signalbook.cli.console import counts_table, echo, notice, output, plain, table, violations_table, working
 from signalbook.cli.files import write_pieces
 from signalbook.cli.outputs import FromOption, MaxMessagesOption, TopicOption, build_excerpt
 from signalbook.cli.pipeline import show_progress
