@@ -45,6 +45,11 @@ class SentSchema:
     def references(self) -> list[Reference]:
         return read_stored_references(self.attributes)
 
+    @property
+    def is_whole(self) -> bool:
+        """True for an Avro schema without references, which may contain the types that a stored schema refers to."""
+        return self.type == "AVRO" and not self.references
+
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
@@ -67,8 +72,7 @@ def find_equivalent(
     Its metadata and rules have to be equal, except for the version number in the metadata. With ``deleted``,
     soft-deleted versions are included. In a write, raises ``Postponed`` if comparing takes too long for its turn.
     """
-    is_whole = sent.type == "AVRO" and not sent.references
-    if not (sent.normalize or is_whole or sent.type == "PROTOBUF"):
+    if not (sent.normalize or sent.is_whole or sent.type == "PROTOBUF"):
         return None
     (rows,) = subjects.load_live_rows([subject])
     # Read only the documents of versions that can be equivalent.
@@ -94,7 +98,7 @@ def _list_candidates(subjects: Subjects, sent: SentSchema, versions: Sequence[Sc
     """
     for version in versions:
         inlined = None
-        if sent.type == "AVRO" and not sent.references and read_stored_references(version.attributes):
+        if sent.is_whole and read_stored_references(version.attributes):
             try:
                 inlined = load_stored_references(subjects, version)
             except ConfluentError:
@@ -125,7 +129,7 @@ def _can_equal(sent: SentSchema, attributes: JSONObject) -> bool:
     if _read_compared_members(attributes) != _read_compared_members(sent.attributes):
         return False
     references = read_stored_references(attributes)
-    if sent.type == "AVRO" and references and not sent.references:
+    if references and sent.is_whole:
         return True
     if sent.normalize:
         return sorted(references) == sorted(sent.references)
