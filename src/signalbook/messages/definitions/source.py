@@ -15,7 +15,7 @@ from signalbook.messages.definitions.broken import LeftOut, compile_broken
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, compile_definition
 from signalbook.messages.definitions.lint import find_malformed
 from signalbook.messages.definitions.normalise import CYCLE, UNRESOLVED, Bases, Materialised, materialise
-from signalbook.messages.definitions.schemas import ContractSchemas, ImportLookup, Lookup, SchemaUse
+from signalbook.messages.definitions.schemas import ContractSchemas, ImportLookup, Lookup
 from signalbook.messages.message import Reason
 from signalbook.messages.policy import Policy
 from signalbook.messages.uritemplates import is_template
@@ -157,9 +157,8 @@ class DefinitionSource:
         if use.findings and use.reason is not Reason.SCHEMA_NOT_FOUND:
             broken = self._build_unusable(xid, schemas, policy, use.findings)
             return replace(broken, doubts=doubts, document=use.document)
-        wide = () if use.schema is None else tuple(_find_narrowed(use.schema))
-        missing_links = () if use.schema is None else tuple(_find_missing_links(use, compiled))
-        doubts = (*doubts, *wide, *missing_links)
+        if use.schema is not None:
+            doubts = (*doubts, *_find_narrowed(use.schema), *_find_missing_links(use.schema, compiled))
         return DefinitionVerdict(outline=outline(compiled), doubts=doubts, document=use.document)
 
     def _build_unusable(
@@ -169,13 +168,13 @@ class DefinitionSource:
         return DefinitionVerdict(outline=None if readable_part is None else outline(readable_part), left_out=left_out)
 
 
-def _find_missing_links(use: SchemaUse, definition: CompiledDefinition) -> Iterator[Finding]:
+def _find_missing_links(schema: Schema, definition: CompiledDefinition) -> Iterator[Finding]:
     """Yield the warnings of a schema that has to guess which of its types the payload has (G-17).
 
     An inline schema cannot be linked to, and the wire prefix of a payload names the type.
     """
-    if use.schema is not None and use.resource and definition.policy.wire_prefix == "none":
-        yield from (finding for finding in use.schema.warnings if finding.rule == "link")
+    if definition.schema_use.resource and definition.policy.wire_prefix == "none":
+        yield from (finding for finding in schema.warnings if finding.rule == "link")
 
 
 def _find_narrowed(schema: Schema) -> Iterator[Finding]:
