@@ -35,7 +35,7 @@ _AUDITED: Final = response("Entries, the newest first.", "Link", json=array_of(r
 _XID: Final = query("xid", {"description": "The xid of an entity or collection.", "schema": TEXT})
 _TOKEN, _MADE, _WANTED, _METADATA = "Token", "Token.made", "Token.wanted", "ResourceMetadata"
 _NAME_SCHEMA: Final[JSONObject] = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
-_NAME_LIST: Final[JSONObject] = {"type": "array", "items": _NAME_SCHEMA, "maxItems": MAX_GROUPS}
+_NAME_LIST: Final[JSONObject] = {**array_of(_NAME_SCHEMA), "maxItems": MAX_GROUPS}
 _SCOPES: Final[JSONObject] = {
     "type": ["array", "null"],
     "minItems": 1,

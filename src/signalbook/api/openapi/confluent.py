@@ -7,7 +7,7 @@ from typing import Final
 
 from signalbook.api.confluent.requests import CONTENT_TYPE
 from signalbook.api.confluent.routes import MOUNTS, ROUTES, Operation, Read
-from signalbook.api.openapi.components import TEXT, array_of, query, reference, response
+from signalbook.api.openapi.components import TEXT, array_of, complete_object, object_of, query, reference, response
 from signalbook.confluent.associations import LIFECYCLES, TOPIC, TYPES
 from signalbook.confluent.settings import CONFIG_FIELDS, LEVELS, MODES
 from signalbook.model import Model
@@ -80,19 +80,11 @@ _INFO: Final[dict[str, JSONObject]] = {
 _TIMES: Final[dict[str, JSONObject]] = {"guid": TEXT, "createTs": _NUMBER, "updateTs": _NUMBER}
 _RESULT: Final = _build_object_schema(result=reference(_ASSOCIATIONS), error=reference(_ERROR))
 _RESULTS: Final = _build_object_schema("results", results=array_of(_RESULT))
-_BATCH: Final[JSONObject] = {
-    "type": "object",
-    "properties": {"requests": array_of(_OBJECT)},
-    "required": ["requests"],
-}
-_WANTED: Final[JSONObject] = {
-    "type": "object",
-    "properties": {
-        **_RESOURCE,
-        "associations": {**array_of(_OBJECT), "minItems": 1, "maxItems": len(TYPES)},
-    },
-    "required": ["resourceName", "resourceNamespace", "associations"],
-}
+_BATCH: Final = complete_object({"requests": array_of(_OBJECT)})
+_WANTED: Final = object_of(
+    {**_RESOURCE, "associations": {**array_of(_OBJECT), "minItems": 1, "maxItems": len(TYPES)}},
+    *("resourceName", "resourceNamespace", "associations"),
+)
 
 
 def confluent_schemas() -> JSONObject:

@@ -14,7 +14,10 @@ from signalbook.api.openapi.components import (
     JSON_BODY,
     LIMIT,
     TEXT,
+    array_of,
+    complete_object,
     condition,
+    object_of,
     problem_responses,
     query,
     reference,
@@ -27,12 +30,12 @@ from signalbook.values import JSONObject
 _PATH_PARAMETERS: Final = ("group", "name", "version")
 """The names of the ids in paths, in their order."""
 _IDS: Final[JSONObject] = {"type": "array", "uniqueItems": True, "items": {"type": "string", "minLength": 1}}
-_NUMBER_LIST: Final[JSONObject] = {"type": "array", "items": {"type": "integer", "minimum": 1}}
+_NUMBER_LIST: Final = array_of({"type": "integer", "minimum": 1})
 _GROUP: Final = "Draft.Group"
 _DEFINITION: Final = "Draft.Definition"
-_ADDED: Final[JSONObject] = {"type": "object", "properties": {"id": TEXT}, "required": ["id"]}
+_ADDED: Final = complete_object({"id": TEXT})
 _URI: Final[JSONObject] = {"description": "The URI of a version.", "required": True, "schema": TEXT}
-_FILTER: Final[JSONObject] = {"description": "NAME=VALUE or NAME.", "schema": {"type": "array", "items": TEXT}}
+_FILTER: Final[JSONObject] = {"description": "NAME=VALUE or NAME.", "schema": array_of(TEXT)}
 _CURSOR: Final[JSONObject] = {"description": "From the link to another page.", "schema": TEXT}
 _WHOLE_PARAMETER: Final[JSONObject] = {"description": "With all definitions, if there is a value.", "schema": TEXT}
 _VERSION_HEADERS: Final = {MOUNT: "Schema-", FIRST: first_draft.PREFIX}
@@ -74,8 +77,8 @@ def draft_schemas() -> JSONObject:
     version: JSONObject = {"version": {"type": "integer", "minimum": 1}, "definition": {"type": "object"}}
     required = ["id", "createdtimeutc", "updatedtimeutc"]
     return {
-        _GROUP: {"type": "object", "properties": common, "required": required},
-        _DEFINITION: {"type": "object", "properties": common | version, "required": [*required, "format", *version]},
+        _GROUP: object_of(common, *required),
+        _DEFINITION: object_of(common | version, *required, "format", *version),
     }
 
 
@@ -137,7 +140,7 @@ def _build_read_response(mount: str, template: str) -> JSONObject:
         return response("The group.", "ETag", json=reference(_GROUP))
     if mount == V01:
         schema = reference(_GROUP if depth == 0 and listed else _DEFINITION)
-        return response("As it is now.", "ETag", json={"type": "array", "items": schema} if listed else schema)
+        return response("As it is now.", "ETag", json=array_of(schema) if listed else schema)
     if listed:
         return response("What there is.", "ETag", json=_NUMBER_LIST if depth == 2 else _IDS)
     return _with_headers(mount, response("The document as it was sent.", "ETag", "Location", content={"*/*": {}}))

@@ -210,8 +210,8 @@ def subscription_schemas() -> JSONObject:
     """Return the schemas of the paths."""
     common: JSONObject = {
         "source": _TEXT_SCHEMA,
-        "types": {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": MOST_TYPES},
-        "filters": {"type": "array", "items": reference(_FILTER), "maxItems": MAX_FILTERS},
+        "types": {**array_of({"type": "string", "minLength": 1}), "maxItems": MOST_TYPES},
+        "filters": {**array_of(reference(_FILTER)), "maxItems": MAX_FILTERS},
         "filter": reference(_FILTER),
         "config": _build_config_schema(),
         "sink": _TEXT_SCHEMA,
@@ -270,7 +270,7 @@ def _filter() -> JSONObject:
         "propertyNames": {"minLength": 1},
         "additionalProperties": {"type": "string", "minLength": 1},
     }
-    several = {"type": "array", "items": reference(_FILTER), "minItems": 1}
+    several = {**array_of(reference(_FILTER)), "minItems": 1}
     dialects: JSONObject = {
         **dict.fromkeys(("exact", "prefix", "suffix"), pairs),
         **dict.fromkeys(("all", "any"), several),
@@ -282,7 +282,7 @@ def _filter() -> JSONObject:
 
 def search_paths() -> JSONObject:
     """Return the paths ``/search`` and ``/impact``. OPTIONS and HEAD are left out."""
-    several: JSONObject = {"type": "array", "items": TEXT, "maxItems": 20}
+    several: JSONObject = {**array_of(TEXT), "maxItems": 20}
     query_parameter = {"description": "Words, phrases in quotes, field:NAME, name:WORD; - excludes.", "schema": _QUERY}
     facets = [query(name, {"description": f"Only with one of these: {name}.", "schema": several}) for name in FACETS]
     deprecated: JSONObject = {"description": "Only what is, or is not.", "schema": {"type": "boolean"}}
@@ -308,7 +308,8 @@ def search_paths() -> JSONObject:
                 "search",
                 "tryImpact",
                 {"200": response("What the document would break.", json=reference(_TRIAL))},
-                *(400, 404, 503),
+                400,
+                404,
                 parameters=[
                     query("xid", {**about, "description": "That of a schema or a version of one."}),
                     query("format", {"description": "That of the document, if it is another one.", "schema": TEXT}),
@@ -322,7 +323,7 @@ def search_paths() -> JSONObject:
 
 def search_schemas() -> JSONObject:
     """Return the schemas of the path."""
-    ranges: JSONObject = {"type": "array", "items": {"type": "array", "items": {"type": "integer", "minimum": 0}}}
+    ranges = array_of(array_of({"type": "integer", "minimum": 0}))
     snippet = complete_object({"kind": {"enum": ["attribute", "field"]}, "path": TEXT, "text": TEXT, "ranges": ranges})
     snippet["properties"]["schema"] = TEXT
     texts = dict.fromkeys(("xid", "type", "group", "id", "name"), TEXT)
@@ -351,7 +352,7 @@ def search_schemas() -> JSONObject:
         "dependents": array_of(dependent),
         "pipelines": array_of(complete_object({"name": TEXT, "messages": xids})),
         "subscriptions": array_of(complete_object({"id": TEXT, "protocol": TEXT, "xids": xids})),
-        "cut": {"type": "array", "items": {"enum": ["pipelines", "subscriptions"]}},
+        "cut": array_of({"enum": ["pipelines", "subscriptions"]}),
     }
     return {
         _FOUND: complete_object(page),
@@ -366,17 +367,16 @@ def _build_trial_schema(impact: JSONObject, dependent: JSONObject) -> JSONObject
         "outcome": {"enum": ["breaks", "holds", "unknown"]},
         "rule": {"enum": list(RULES)},
         "why": TEXT,
-        "findings": {"type": "array", "items": {"type": "object"}},
+        "findings": array_of({"type": "object"}),
     }
 
     def with_effect(schema: JSONObject) -> JSONObject:
         return _build_closed_object({**schema["properties"], **effect}, *schema["required"], "outcome")
 
-    pipeline = with_effect(impact["pipelines"]["items"])
     flag: JSONObject = {"type": "boolean"}
     more: JSONObject = {
         "dependents": array_of(with_effect(dependent)),
-        "pipelines": {"type": "array", "items": pipeline},
+        "pipelines": array_of(with_effect(impact["pipelines"]["items"])),
     }
     return with_effect(complete_object({**impact, **more, "safe": flag, "default": flag, "check": reference(_VERDICT)}))
 
