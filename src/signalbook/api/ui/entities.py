@@ -312,6 +312,12 @@ def _can_change(view: View, xid: Xid, meta: JSONObject) -> bool:
     return mutable and view.access.may(Action.UPDATE, xid.resource)
 
 
+def can_have_rule(model: Model, xid: Xid) -> bool:
+    """Return True if Versions are compared by a rule in the Resource ``xid``, or in Resources of its collection."""
+    resource_type = model.resource_type(xid)
+    return resource_type is not None and resource_type.validatecompatibility
+
+
 def _find_rule(
     view: View, xid: Xid, entity: JSONObject, meta: JSONObject, default_group: str
 ) -> CompatibilityRule | None:
@@ -320,8 +326,7 @@ def _find_rule(
     None if it has no rule and needs none: its Versions cannot be compared, or are compared by a level of the Confluent
     API.
     """
-    kind = view.model.resource_type(xid)
-    if not meta or kind is None or not kind.validatecompatibility:
+    if not meta or not can_have_rule(view.model, xid):
         return None
     name, format_name = str(meta.get("compatibility", "")), str(entity.get("format", ""))
     comparable = any(can_compare(view.capabilities, format_name, rule_name) for rule_name in COMPATIBILITIES)
@@ -343,9 +348,7 @@ def _list_changes(model: Model, xid: Xid, meta: JSONObject) -> Iterator[Edit]:
     if xid.kind is Kind.RESOURCE:
         yield Edit(text="Edit", href=f"/-/edit{xid}/versions/{meta['defaultversionid']}")
         yield Edit(text="New version", href=f"/-/edit{xid}/versions")
-        kind = model.resource_type(xid)
-        compared = kind is not None and kind.validatecompatibility
-        text = f"{'Compatibility, default' if compared else 'Default'} version and deprecation"
+        text = f"{'Compatibility, default' if can_have_rule(model, xid) else 'Default'} version and deprecation"
         yield Edit(text=text, href=f"/-/edit{xid}/meta")
     else:
         yield Edit(text="Edit", href=f"/-/edit{xid}")

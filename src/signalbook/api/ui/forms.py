@@ -19,7 +19,7 @@ from signalbook.access.decisions import Access
 from signalbook.api.kernel.requests import HTTPRequest, parse_form, parse_json_body
 from signalbook.api.ui.comparison import build_choice
 from signalbook.api.ui.documents import format_json, indent_line
-from signalbook.api.ui.entities import find_attributes
+from signalbook.api.ui.entities import can_have_rule, find_attributes
 from signalbook.api.ui.explanations import COMPATIBILITIES
 from signalbook.api.ui.pages import escape_hidden, restore_hidden
 from signalbook.documents import guess_content_type, guess_format
@@ -190,7 +190,7 @@ class AttributesForm:
         fields = [*_list_described_fields(stored), *_list_deprecation_fields(stored)]
         if xid.kind is Kind.META:
             fields.append(_build_default_version_field(view, xid, stored))
-            if _can_have_rule(view.model.resource_type(xid)):
+            if can_have_rule(view.model, xid):
                 fields.insert(0, _build_compatibility_field(format_field(stored.get("compatibility", "")), _NO_RULE))
         editable = tuple(
             field for field in fields if field.name.partition(".")[0] in names and _is_short_enough(field.value, _LINE)
@@ -391,7 +391,7 @@ class NewEntityForm:
             label = "Id of its first version"
             fields.append(Field(name="versionid", label=label, value="", hint="Leave it empty for 1."))
         fields += [field for field in _list_described_fields({}) if field.name in kind.attributes]
-        if _can_have_rule(resource):
+        if can_have_rule(view.model, xid):
             fields.append(_build_compatibility_field("", _DEFAULT_RULE))
         if documented:
             fields += [
@@ -469,11 +469,6 @@ def _build_format_field(view: View, collection: Xid) -> Field:
     choices = (("", "Detect it from the document"), *((name, name) for name in names))
     hint = "For a format that is not in the list, enter it as “format” under the other attributes."
     return Field(name="format", label="Format", value=group_format, kind="choice", choices=choices, hint=hint)
-
-
-def _can_have_rule(resource_type: ResourceType | None) -> bool:
-    """Return True if Versions of Resources of the type are compared by a rule."""
-    return resource_type is not None and resource_type.validatecompatibility
 
 
 def _build_compatibility_field(rule: str, no_rule: str) -> Field:
