@@ -60,6 +60,7 @@ from signalbook.confluent.schemas import (
 )
 from signalbook.confluent.settings import READ_ONLY
 from signalbook.confluent.tags import read_tags
+from signalbook.documents import guess_content_type
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.engine.write.commands import Command, DocumentBody, Method
@@ -77,7 +78,6 @@ QUICK: Final = 1 << 13
 """The size of the largest body that is handled without a thread, and whose schema is checked in the write
 transaction."""
 _MAX_SHOWN_REASONS: Final = 10
-_CONTENT_TYPES: Final = {"AVRO": "application/json", "JSON": "application/schema+json", "PROTOBUF": "text/plain"}
 
 
 def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
@@ -256,7 +256,8 @@ def _store(
     subject_member: JSONObject = {} if schema.id == new.subject.name else {SUBJECT: new.subject.name}
     attributes: JSONObject = {"format": new.format, **new.attributes, **subject_member}
     xid = schema / "versions" / str(number)
-    document = DocumentBody(content=new.body.document, contenttype=_CONTENT_TYPES[new.body.type], attributes=attributes)
+    content_type = guess_content_type(new.format)
+    document = DocumentBody(content=new.body.document, contenttype=content_type, attributes=attributes)
     try:
         _merge_formats(session, subjects, new)
         command = Command(method=Method.PUT, target=xid, document=document, accepted_rules=new.accepted_rules)
