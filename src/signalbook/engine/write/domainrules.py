@@ -25,7 +25,7 @@ from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messag
 from signalbook.messages.definitions.lint import lint_selectors, review, review_borrowed
 from signalbook.messages.definitions.normalise import find_stated_base, materialise
 from signalbook.messages.definitions.schemas import inline_document, readings
-from signalbook.messages.definitions.source import build_outline, find_equal_outlines
+from signalbook.messages.definitions.source import Outline, build_outline, find_equal_outlines
 from signalbook.messages.properties import finding
 from signalbook.storage.base import Row
 from signalbook.values import JSON, Finding, JSONObject, Severity
@@ -215,16 +215,17 @@ class _DomainCheck:
         Only written default Versions are compared. Other messages of the Group may be thousands, and their base
         messages are not loaded.
         """
-        written: dict[Xid, dict[str, JSONObject]] = {}
+        outlines: dict[Xid, list[Outline]] = {}
         for xid, resource in sorted(self._tree.resources.items(), key=_xid_key):
             if self._is_message(xid) and resource.xref is None and _is_default_written(resource):
                 raw = self._find_definition(xid)
                 work.spend()
                 if raw is not None:
-                    written.setdefault(xid.owner, {})[str(xid)] = materialise(raw, self._find_base).definition
-        for definitions in written.values():
-            outlines = [build_outline(xid, definition) for xid, definition in definitions.items()]
-            yield from (replace(doubt, path=f"{xid}#{doubt.path}") for xid, doubt in find_equal_outlines(outlines))
+                    definition = materialise(raw, self._find_base).definition
+                    outlines.setdefault(xid.owner, []).append(build_outline(str(xid), definition))
+        for group_outlines in outlines.values():
+            for name, doubt in find_equal_outlines(group_outlines):
+                yield replace(doubt, path=f"{name}#{doubt.path}")
 
     def _check_borrowed(self, raw: JSONObject | None, group: OwnerCopy) -> list[Finding]:
         if raw is None:
