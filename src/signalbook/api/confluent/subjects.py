@@ -38,6 +38,7 @@ from signalbook.confluent.settings import (
     effective,
     find_alias,
     find_effective_mode,
+    rule,
     scope_of,
     scopes,
     stated,
@@ -122,10 +123,10 @@ class Subjects:
         """Return the configuration for a subject as ``config``, but without a level if none was set."""
         return stated(self._load_settings("config", subject), subject)
 
-    def find_stated_level(self, schema: Xid, attributes: JSONObject) -> str:
-        """Return the compatibility level that was set for the subject of a schema, its context or the registry, ``""``
-        if none was set. ``attributes`` are those of a Version of the schema."""
-        return str(self.stated(self._build_subject(schema, attributes)).get("compatibilityLevel", ""))
+    def find_stated_rule(self, schema: Xid, attributes: JSONObject) -> str | None:
+        """Return the rule of the compatibility level that was set for the subject of a schema, its context or the
+        registry, or None. ``attributes`` are those of a Version of the schema."""
+        return rule(self.stated(self._build_subject(schema, attributes)).get("compatibilityLevel", "NONE"))
 
     def mode(self, subject: Subject) -> str:
         """Return the mode in force for a subject."""

@@ -24,7 +24,6 @@ from signalbook.api.ui.listing import (
 from signalbook.api.ui.pages import Page, UIRequest, build_crumbs
 from signalbook.api.xregistry.requests import explain_dangling_xref
 from signalbook.confluent.naming import GROUPS
-from signalbook.confluent.settings import rule
 from signalbook.engine.capabilities import can_compare, is_mutable
 from signalbook.engine.read.nodes import NOTHING, Inline
 from signalbook.engine.read.pages import parse_sort
@@ -338,9 +337,7 @@ def _find_rule(
 
 def _has_level(view: View, xid: Xid, entity: JSONObject, default_group: str) -> bool:
     """Return True if a level that was set through the Confluent API applies to the Versions of a Resource."""
-    if xid.group_type != GROUPS:
-        return False
-    return rule(Subjects(view, default_group).find_stated_level(xid, entity) or "NONE") is not None
+    return xid.group_type == GROUPS and Subjects(view, default_group).find_stated_rule(xid, entity) is not None
 
 
 def _list_changes(model: Model, xid: Xid, meta: JSONObject) -> Iterator[Edit]:
