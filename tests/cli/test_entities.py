@@ -74,6 +74,34 @@ def test_a_variable_names_the_server(
     assert json.loads(cli("get", "/messagegroups", "--json", "--db", "sqlite:///signalbook.db").out).keys() == {"here"}
 
 
+@pytest.mark.parametrize(
+    "url", ["http://me:pa55@[bad", "http://me:pa55/1@[::1]:1", "http://me:x/pa55@[::1]:99999", "HTTP://me:pa55@[::1]:1"]
+)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("get", "/", "--server"),
+        ("login",),
+        ("logout",),
+        ("import", "--db", "sqlite://"),
+        ("check", "a.avsc", "--against"),
+        ("check",),
+        ("check", "--against", "a.avsc"),
+    ],
+)
+def test_errors_show_no_password_of_a_url(cli: Cli, arguments: tuple[str, ...], url: str) -> None:
+    Path("a.avsc").write_text('"string"', encoding="utf-8")
+    ran = cli(*arguments, url)
+    assert ran.code == 1
+    assert "pa55" not in ran.out + ran.err
+    assert "unexpected" not in ran.err
+
+
+def test_a_url_without_scheme_shows_no_password(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIGNALBOOK_SERVER", "me:pa55@registry.example")
+    assert cli("get", "/").ended(1, "'registry.example' is no URL of a registry")
+
+
 def test_the_first_slash_may_be_missing(cli: Cli, where: list[str]) -> None:
     assert cli("get", "messagegroups", *where).out == cli("get", "/messagegroups", *where).out != ""
 
