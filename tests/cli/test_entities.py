@@ -142,3 +142,23 @@ def test_open_shows_the_page_of_an_entity(
     monkeypatch.setattr(webbrowser, "open", opened.append)
     shown = cli("open", xid, "--server", served).out
     assert opened == [shown.strip()] == [f"{served}{path}"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "rubbish", "javascript:alert(1)", "file:///etc/passwd", "--help", "http://me:pa55@[h", "me:pa55@h"]
+    + ["http://h?token=pa55", "http://me:pa55@h/#x"],
+)
+def test_only_urls_of_registries_are_opened(cli: Cli, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    ran = cli("open", "--server", url)
+    assert (ran.code, ran.out, opened) == (1, "", [])
+    assert ("is no URL of a registry" in ran.err or "without ? and #" in ran.err) and "pa55" not in ran.err
+
+
+def test_the_browser_gets_no_password(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    assert cli("open", "--server", "https://me:pa55@h/registry/").out == "https://h/registry/ui\n"
+    assert opened == ["https://h/registry/ui"]

@@ -34,6 +34,9 @@ def require_registry_url(url: str) -> None:
     """Raise ``ClientError`` unless ``url`` can be the URL of a registry. The error does not show a user or password."""
     if not is_address(url):
         raise ClientError(f"{hide_user(url)!r} is no URL of a registry: it starts with http:// or https://")
+    if "?" in url or "#" in url:
+        # Requests would go to the URL itself, because paths are appended to it.
+        raise ClientError(f"{hide_user(url.partition('?')[0].partition('#')[0])}: give the URL without ? and #")
 
 
 class Unreachable(ClientError):
