@@ -1,6 +1,6 @@
 import pytest
 
-from signalbook.uris import is_address, is_secure, is_uri, is_uri_reference, user_of, without_user
+from signalbook.uris import hide_user, is_address, is_secure, is_uri, is_uri_reference, user_of, without_user
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,23 @@ def test_uris(text: str, absolute: bool, reference: bool) -> None:
 )
 def test_users_in_urls(url: str, bare: str, user: tuple[str, str] | None) -> None:
     assert (without_user(url), user_of(url)) == (bare, user)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("https://me:a/b@h/x", "https://h/x"),
+        ("https://me:a@b#?/\n@h/x", "https://h/x"),
+        ("https://me:a@[h", "https://[h"),
+        ("https://h:x/a", "https://h:x/a"),
+        ("me:a@h", "h"),
+        ("", ""),
+    ],
+)
+def test_users_are_hidden_in_malformed_urls(text: str, expected: str) -> None:
+    assert hide_user(text) == expected
+    if "//" in text and not is_address(text):
+        assert without_user(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ _PARTS: Final = re.compile(
 )
 _OCTET: Final = re.compile(r"%[0-9A-Fa-f]{2}", re.ASCII)
 _UNRESERVED: Final = re.compile(r"[A-Za-z0-9._~-]", re.ASCII)
+_BEFORE_HOST: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*+://)?.*@", re.DOTALL)
 _PORTS: Final = {"http:": ":80", "https:": ":443"}
 
 
@@ -94,9 +95,25 @@ def is_secure(url: str) -> bool:
 
 
 def without_user(url: str) -> str:
-    """Return ``url`` without user and password, so that it can be shown and stored."""
-    parts = urlsplit(url)
+    """Return ``url`` without user and password, so that it can be shown and stored.
+
+    If ``url`` is malformed, the result is that of ``hide_user``.
+    """
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:  # an invalid port or IPv6 address
+        return hide_user(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if "@" in parts.netloc else url
+
+
+def hide_user(text: str) -> str:
+    """Return ``text``, which may be no URL, without anything before the last ``@`` except a scheme.
+
+    Use it in errors about malformed URLs. Passwords that are not percent-encoded, and URLs without a scheme, have their
+    password where a URL has other parts.
+    """
+    return _BEFORE_HOST.sub(r"\1", text, count=1) if "@" in text else text
 
 
 def user_of(url: str) -> tuple[str, str] | None:

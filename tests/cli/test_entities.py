@@ -74,6 +74,34 @@ def test_a_variable_names_the_server(
     assert json.loads(cli("get", "/messagegroups", "--json", "--db", "sqlite:///signalbook.db").out).keys() == {"here"}
 
 
+@pytest.mark.parametrize(
+    "url", ["http://me:pa55@[bad", "http://me:pa55/1@[::1]:1", "http://me:x/pa55@[::1]:99999", "HTTP://me:pa55@[::1]:1"]
+)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("get", "/", "--server"),
+        ("login",),
+        ("logout",),
+        ("import", "--db", "sqlite://"),
+        ("check", "a.avsc", "--against"),
+        ("check",),
+        ("check", "--against", "a.avsc"),
+    ],
+)
+def test_errors_show_no_password_of_a_url(cli: Cli, arguments: tuple[str, ...], url: str) -> None:
+    Path("a.avsc").write_text('"string"', encoding="utf-8")
+    ran = cli(*arguments, url)
+    assert ran.code == 1
+    assert "pa55" not in ran.out + ran.err
+    assert "unexpected" not in ran.err
+
+
+def test_a_url_without_scheme_shows_no_password(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIGNALBOOK_SERVER", "me:pa55@registry.example")
+    assert cli("get", "/").ended(1, "'registry.example' is no URL of a registry")
+
+
 def test_the_first_slash_may_be_missing(cli: Cli, where: list[str]) -> None:
     assert cli("get", "messagegroups", *where).out == cli("get", "/messagegroups", *where).out != ""
 
@@ -114,3 +142,23 @@ def test_open_shows_the_page_of_an_entity(
     monkeypatch.setattr(webbrowser, "open", opened.append)
     shown = cli("open", xid, "--server", served).out
     assert opened == [shown.strip()] == [f"{served}{path}"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "rubbish", "javascript:alert(1)", "file:///etc/passwd", "--help", "http://me:pa55@[h", "me:pa55@h"]
+    + ["http://h?token=pa55", "http://me:pa55@h/#x"],
+)
+def test_only_urls_of_registries_are_opened(cli: Cli, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    ran = cli("open", "--server", url)
+    assert (ran.code, ran.out, opened) == (1, "", [])
+    assert ("is no URL of a registry" in ran.err or "without ? and #" in ran.err) and "pa55" not in ran.err
+
+
+def test_the_browser_gets_no_password(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    assert cli("open", "--server", "https://me:pa55@h/registry/").out == "https://h/registry/ui\n"
+    assert opened == ["https://h/registry/ui"]

@@ -88,6 +88,14 @@ def test_invalid_url_is_rejected(url: str) -> None:
         Client(url)
 
 
+@pytest.mark.parametrize("url", ["http://x?token=pa55", "http://x/#pa55"])
+def test_url_with_a_query_is_rejected(url: str) -> None:
+    """Paths are appended to the URL, so all requests would go to the root."""
+    with pytest.raises(ClientError, match="without . and #") as refused:
+        Client(url)
+    assert "pa55" not in str(refused.value)
+
+
 VERSIONS = {"1": {**FORMAT, "schema": {"type": "object"}}, "2": {**FORMAT, "schema": {}}}
 DOCUMENT = {"schemagroups": {"g": {"schemas": {"s": {"versions": VERSIONS}}}}}
 

@@ -192,14 +192,15 @@ def test_notified_sources_that_are_followed_are_returned() -> None:
 
 
 UNUSABLE = """source ftp://x http:// http://[ http://x:99999 http://x#nowhere http://x#/a/b=c/d
-    http://x#/schemagroups=b"""
+    http://x#/schemagroups=b http://me:secret@[ me:secret@x"""
 
 
 @pytest.mark.parametrize("text", UNUSABLE.split())
 def test_invalid_peer_is_rejected(text: str) -> None:
     for target, setting in ((False, "follow"), (True, "push")):
-        with pytest.raises(SettingError, match=f"^{setting}: "):
+        with pytest.raises(SettingError, match=f"^{setting}: ") as refused:
             Peer.parse(text, target=target)
+        assert "secret" not in str(refused.value)
 
 
 def test_number_of_remembered_values_is_bounded() -> None:

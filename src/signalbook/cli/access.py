@@ -317,18 +317,20 @@ def login(
     The tokens are kept in a file that only you can read, are used by all commands for that registry, and renewed.
     """
     from signalbook.client.login import log_in
+    from signalbook.uris import without_user
 
     def show(by: str, audience: str, where: str, code: str) -> None:
-        say(f"{plain(by)} will give a token for {plain(audience or server)}.")
+        say(f"{plain(by)} will give a token for {plain(audience or without_user(server))}.")
         say(f"Open {plain(where)} in a browser and confirm the code {plain(code)}")
 
     login_issuer = log_in(server, show, issuer=issuer, client=client_id, scope=scope)
-    say(f"Logged in to {plain(server)} by {plain(login_issuer)}.")
+    say(f"Logged in to {plain(without_user(server))} by {plain(login_issuer)}.")
 
 
 def logout(server: Annotated[str, Argument(metavar="URL", help="The registry.")]) -> None:
     """Forget the login for the registry at URL."""
     from signalbook.client.login import log_out
+    from signalbook.uris import without_user
 
     if not log_out(server):
-        raise SignalbookError(f"there is no login for {server}")
+        raise SignalbookError(f"there is no login for {without_user(server)}")

@@ -146,9 +146,12 @@ def _check_each(
 
     An error among the results is about one of several files of a source.
     """
+    from signalbook.cli.importing import format_source
+
     checked: list[Checked] = []
     failures: list[str] = []
     for source in sources:
+        name = format_source(source)
         try:
             for result in check(source):
                 if isinstance(result, SignalbookError):
@@ -156,7 +159,7 @@ def _check_each(
                 else:
                     checked.append(result)
         except SignalbookError as error:
-            failures.append(str(error) if source in str(error) else f"{source}: {error}")
+            failures.append(str(error) if name in str(error) else f"{name}: {error}")
     return checked, failures
 
 
@@ -250,7 +253,7 @@ def _follow(source: str, against: str, questions: _Questions) -> Sequence[Checke
 
     Of a folder that follows a git revision there is one for each schema that changed, and one for its documents.
     """
-    from signalbook.cli.importing import is_url
+    from signalbook.cli.importing import format_source, is_url
     from signalbook.documents import DocumentError
 
     documents = _has_documents(source)
@@ -263,7 +266,9 @@ def _follow(source: str, against: str, questions: _Questions) -> Sequence[Checke
         if not Path(against).exists():
             raise DocumentError(f"--against {against}: there is no such file or folder")
         if documents is not _has_documents(against):
-            raise SignalbookError(f"{source} and {against} (--against) are not both schemas, or both documents")
+            raise SignalbookError(
+                f"{format_source(source)} and {against} (--against) are not both schemas, or both documents"
+            )
     if documents:
         return [_check_documents_after(source, against, questions)]
     same_kind = Path(source).suffix == Path(against).suffix
@@ -279,7 +284,7 @@ def _has_documents(source: str) -> bool:
 
 def _check_schema_after(source: str, earlier: SchemaFile, questions: _Questions, *, same_kind: bool) -> CheckedSource:
     later = _read_schema(source, questions.format or (earlier.format if same_kind else ""))
-    return CheckedSource(name=source, verdict=compare(later, earlier, questions.rule or "backward"))
+    return CheckedSource(name=later.name, verdict=compare(later, earlier, questions.rule or "backward"))
 
 
 def _check_schema_since(source: str, revision: str, questions: _Questions) -> CheckedSource:
@@ -352,26 +357,27 @@ def _check_documents_since(source: str, revision: str, questions: _Questions) ->
 
 def _check_documents_after(source: str, against: str | None, questions: _Questions) -> CheckedSource:
     """Check documents in a temporary registry with the content of ``against``, if anything."""
-    from signalbook.cli.importing import import_source, load
+    from signalbook.cli.importing import format_source, import_source, load
 
+    name = format_source(source)
     if questions.format or questions.rule:
-        raise SignalbookError(f"{source} has documents: they state formats and rules themselves (meta.compatibility)")
+        raise SignalbookError(f"{name} has documents: they state formats and rules themselves (meta.compatibility)")
     with open_registry(None, "sqlite://", create=True) as registry:
         for document in () if against is None else load(against, lenient=questions.lenient):
             try:
                 import_source(registry, document, ignore=questions.ignore, to=None)
             except SignalbookError as error:
-                raise SignalbookError(f"what {source} is to follow cannot be read: {error}") from None
+                raise SignalbookError(f"what {name} is to follow cannot be read: {error}") from None
         (checked,) = _check_documents(registry, load(source, lenient=questions.lenient), questions.ignore)
         return checked
 
 
 def _read_schema(source: str, format: str) -> SchemaFile:
     """The schema in a file, behind a URL or in standard input. Raises ``DocumentError``."""
-    from signalbook.cli.importing import fetch, is_url
+    from signalbook.cli.importing import fetch, format_source, is_url
 
     content = fetch(source)[0] if is_url(source) else read_file(source)
-    return SchemaFile(name=source, content=content, stated=format)
+    return SchemaFile(name=format_source(source), content=content, stated=format)
 
 
 def _has_no_model(source: SourceDocument) -> bool:

@@ -81,10 +81,14 @@ def open_page(xid: XidArgument = "/", server: RunningServerOption = None) -> Non
     """Open the page of an entity or collection in a browser, and print its URL."""
     import webbrowser
 
+    from signalbook.client.responses import require_registry_url
     from signalbook.uris import without_user
 
     target = _read_path(xid)
-    url = f"{without_user(find_running_server(server)).rstrip('/')}/ui{'' if target.kind is Kind.REGISTRY else target}"
+    base_url = find_running_server(server)
+    # Browsers also open files, scripts and search terms.
+    require_registry_url(base_url)
+    url = f"{without_user(base_url).rstrip('/')}/ui{'' if target.kind is Kind.REGISTRY else target}"
     echo(url)
     webbrowser.open(url)
 

@@ -169,6 +169,13 @@ def is_url(source: str) -> bool:
     return source.lower().startswith(("http://", "https://"))
 
 
+def format_source(source: str) -> str:
+    """Return the name of a source to show: the name itself, or a URL without user and password."""
+    from signalbook.uris import without_user
+
+    return without_user(source) if is_url(source) else source
+
+
 def _refuse_schema(source: SourceDocument) -> SourceDocument:
     """Return a registry document as it is. Raises ``DocumentError`` for a schema, by its name or content."""
     from signalbook.documents import DocumentError, guess_document_format, guess_format
@@ -212,9 +219,10 @@ def _load_builtin(name: str) -> SourceDocument:
 
 def _fetch(url: str, lenient: bool) -> SourceDocument:
     from signalbook.documents import parse_source
+    from signalbook.uris import without_user
 
     data, media_type = fetch(url)
-    return parse_source(data, name=url, media_type=media_type, lenient=lenient)
+    return parse_source(data, name=without_user(url), media_type=media_type, lenient=lenient)
 
 
 def fetch(url: str) -> tuple[bytes, str]:
@@ -222,17 +230,22 @@ def fetch(url: str) -> tuple[bytes, str]:
     import httpx
 
     from signalbook.documents import MAX_BYTES, DocumentError, check_size
+    from signalbook.uris import is_address, without_user
 
+    name = without_user(url)
+    if not is_address(url):
+        # The text of other errors would have parts of the URL, such as a password.
+        raise DocumentError(f"{name}: cannot be read: it is no URL")
     try:
         with httpx.stream("GET", url, timeout=_FETCH_TIMEOUT, follow_redirects=True) as response:
             if not response.is_success:
-                raise DocumentError(f"{url}: the server answers {response.status_code} {response.reason_phrase}")
+                raise DocumentError(f"{name}: the server answers {response.status_code} {response.reason_phrase}")
             data = bytearray()
             for chunk in response.iter_bytes():
                 data += chunk
-                check_size(len(data), name=url, max_bytes=MAX_BYTES)
+                check_size(len(data), name=name, max_bytes=MAX_BYTES)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise DocumentError(f"{url}: cannot be read: {error or type(error).__name__}") from None
+        raise DocumentError(f"{name}: cannot be read: {error or type(error).__name__}") from None
     return bytes(data), response.headers.get("content-type", "")
 
 

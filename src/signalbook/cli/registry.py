@@ -53,15 +53,16 @@ def choose_server(server: str | None, db: str | None) -> str | None:
 
 def where(server: str | None, db: str | None) -> str:
     """The registry that the options name, to show: the URL of the server, or the database."""
-    from signalbook.uris import without_user
+    from signalbook.uris import hide_user, without_user
 
     server = choose_server(server, db)
     if server is not None:
         return without_user(server)
     url = settings.load({"db": db}, environ=os.environ).db
-    return (
-        str(Path(_find_file(url)).absolute()) if url.startswith(_SQLITE_FILE) else without_user(url).partition("?")[0]
-    )
+    if url.startswith(_SQLITE_FILE):
+        return str(Path(_find_file(url)).absolute())
+    # The password in the URL of a database may contain any character but "@".
+    return hide_user(url).partition("?")[0]
 
 
 def open_registry(server: str | None, db: str | None, *, create: bool) -> AbstractContextManager[Registry]:

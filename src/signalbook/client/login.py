@@ -18,7 +18,13 @@ import httpx
 import msgspec
 from filelock import FileLock
 
-from signalbook.client.responses import BadResponse, ClientError, Unreachable, explain_unreachable
+from signalbook.client.responses import (
+    BadResponse,
+    ClientError,
+    Unreachable,
+    explain_unreachable,
+    require_registry_url,
+)
 from signalbook.uris import is_secure, without_user
 from signalbook.values import JSONError, JSONObject, dump_json, parse_json
 
@@ -137,6 +143,7 @@ def log_in(url: str, show: Show, *, issuer: str = "", client: str = "", scope: s
     audience of the token (``""`` for the issuer's default), the address that the user has to open in a browser, and the
     code to confirm there. Raises ``ClientError``.
     """
+    require_registry_url(url)
     bare = without_user(url).rstrip("/")
     if not is_secure(bare):
         raise ClientError(f"{bare}: tokens are not sent without TLS, but to this machine: use https")
@@ -169,8 +176,9 @@ def log_in(url: str, show: Show, *, issuer: str = "", client: str = "", scope: s
 def log_out(url: str) -> bool:
     """Delete the login for the registry at ``url``. Return True if there was one.
 
-    If the issuer has a revocation endpoint, the refresh token is revoked there (RFC 7009).
+    If the issuer has a revocation endpoint, the refresh token is revoked there (RFC 7009). Raises ``ClientError``.
     """
+    require_registry_url(url)
     with _lock_credentials():
         logins = dict(_read_logins())
         gone = logins.pop(_normalise_url(url), None)

@@ -12,6 +12,7 @@ import httpx
 
 from signalbook.documents import Parts
 from signalbook.errors import SignalbookError, describe
+from signalbook.uris import hide_user, is_address
 from signalbook.values import JSON, Finding, JSONError, JSONObject, parse_json
 
 _LONGEST_PAUSE: Final = 10.0
@@ -27,6 +28,15 @@ _METADATA: Final = "resource_metadata"
 
 class ClientError(SignalbookError):
     """The error for a request without a usable response. The message can be shown to users."""
+
+
+def require_registry_url(url: str) -> None:
+    """Raise ``ClientError`` unless ``url`` can be the URL of a registry. The error does not show a user or password."""
+    if not is_address(url):
+        raise ClientError(f"{hide_user(url)!r} is no URL of a registry: it starts with http:// or https://")
+    if "?" in url or "#" in url:
+        # Requests would go to the URL itself, because paths are appended to it.
+        raise ClientError(f"{hide_user(url.partition('?')[0].partition('#')[0])}: give the URL without ? and #")
 
 
 class Unreachable(ClientError):

@@ -21,10 +21,11 @@ from signalbook.client.responses import (
     Unreachable,
     check_response,
     explain_unreachable,
+    require_registry_url,
     retry_after,
 )
 from signalbook.tracing import outgoing
-from signalbook.uris import is_address, without_user
+from signalbook.uris import without_user
 from signalbook.values import JSON, dump_json
 from signalbook.xid import Kind, Xid, XidError
 
@@ -169,8 +170,7 @@ class Transport:
         headers: Mapping[str, str],
         token: str | None = None,
     ) -> None:
-        if not is_address(base_url):
-            raise ClientError(f"{base_url!r} is no URL of a registry: it starts with http:// or https://")
+        require_registry_url(base_url)
         self.base_url = without_user(base_url).rstrip("/")
         self._by_url = token == ""
         self._max_bytes = max_bytes

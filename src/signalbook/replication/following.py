@@ -27,7 +27,7 @@ from signalbook.replication.report import CopyReport, NotCopied
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import StorageError, StorageUnavailable
 from signalbook.storage.store import KeyValueStore
-from signalbook.uris import is_address, without_user
+from signalbook.uris import hide_user, is_address, without_user
 from signalbook.values import JSON, JSONObject, digest, format_timestamp, now
 from signalbook.xid import ROOT
 
@@ -47,7 +47,7 @@ class Peer:
         url, _, part = text.partition("#")
         xid, _, name = part.partition("=")
         if not is_address(url):
-            raise SettingError(f"{setting}: {text!r} does not begin with the URL of a registry")
+            raise SettingError(f"{setting}: {hide_user(text)!r} does not begin with the URL of a registry")
         try:
             scope = Scope.parse(xid or "/", [f"{xid.strip('/')}={name}"] if name else ())
         except ScopeError as error:
