@@ -11,7 +11,7 @@ from typing import Final
 from signalbook.values import JSON, MAX_DEPTH, parse_json
 
 MAX_VALUES: Final = 1_000_000
-"""The largest number of values in a document. Decoding them takes up to 0.25 s, and about a hundred bytes for each."""
+"""The largest number of values in a document. Decoding them takes about 0.25 s, and about a hundred bytes for each."""
 LARGE: Final = 1 << 18
 """Texts with more bytes are large: a decoder may need more than a few milliseconds for them."""
 
