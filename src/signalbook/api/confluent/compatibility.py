@@ -60,11 +60,11 @@ def find_differences(
     """Return the reasons why a schema with this ``metadata`` may not follow ``versions`` by ``config``; empty if it
     may.
 
-    None if a comparison takes too long for the turn of a write; ``work.complete`` ends the turn then.
+    Returns None if a comparison is postponed. In a write, call this within ``work.complete``, which then ends the turn.
     """
     required_rule = rule(config[_LEVEL])
     compared = _select_comparable(metadata, config, versions)
-    conflicts = _find_reserved(new, metadata, compared) if config.get("validateFields") else []
+    conflicts = _find_field_conflicts(new, metadata, compared) if config.get("validateFields") else []
     if required_rule is None or not compared:
         return conflicts
     is_postponed, reasons = conflicts is None, conflicts or []
@@ -89,14 +89,14 @@ def find_differences(
     return None if is_postponed else reasons
 
 
-def _find_reserved(new: SchemaText, metadata: JSON, compared: Sequence[SchemaVersion]) -> list[Reason] | None:
-    """Return the reasons why reserved names forbid a schema. None if finding its fields is postponed."""
+def _find_field_conflicts(new: SchemaText, metadata: JSON, compared: Sequence[SchemaVersion]) -> list[Reason] | None:
+    """Return the conflicts of a schema's fields with reserved names. None if finding its fields is postponed."""
     reserved = frozenset(list_reserved_fields(metadata))
     before = frozenset(list_reserved_fields(compared[-1].attributes.get("metadata")) if compared else ())
     if not (reserved or before):
         return []
-    judge = partial(find_conflicts, reserved=reserved, reserved_before=before)
-    outcome = check_within_budget(("reserved", reserved, before), (new,), judge)
+    find = partial(find_conflicts, reserved=reserved, reserved_before=before)
+    outcome = check_within_budget(("reserved", reserved, before), (new,), find)
     if outcome is None:
         return None
     if outcome.error is not None:

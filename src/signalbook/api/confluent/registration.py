@@ -81,9 +81,9 @@ _CONTENT_TYPES: Final = {"AVRO": "application/json", "JSON": "application/schema
 
 
 def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
-    """Raise 42201 unless the schema can be used.
+    """Raise 42201 unless the schema is valid.
 
-    A check may be postponed. In a write, call this within ``work.complete``, which ends the turn then.
+    The check may be postponed. In a write, call this within ``work.complete``, which then ends the turn.
     """
     if new.format in request.sound:
         return
@@ -109,7 +109,7 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
 
 
 def _check_alone(reader: Format, new: RegistrationCandidate) -> list[Finding] | None:
-    """Check a schema without its references. The result is cached under the key that the engine uses, too.
+    """Check a schema without its references. The result is cached under the same key as in the engine.
 
     Returns None if the check is postponed.
     """
