@@ -95,8 +95,8 @@ def test_delete_asks_first(cli: Cli, where: list[str], answer: str, remaining: i
 @pytest.mark.parametrize(
     ("xid", "words"),
     [
-        ("/", "is no group, resource or version"),
-        ("/messagegroups", "is no group, resource or version"),
+        ("/", "is not a group, resource or version"),
+        ("/messagegroups", "is not a group, resource or version"),
         ("/messagegroups/gone", "cannot be found"),
     ],
 )
