@@ -182,9 +182,10 @@ class _Stage:
     def _send(self, templates: Sequence[TrafficTemplate], description: str, reason: str = "") -> dict[Place, str]:
         """Send events, wait until the stream has processed them, and return the definition of each by its place.
 
-        ``reason`` is that of events whose definition is registered later: until then they must be dead letters.
+        ``reason`` is given for events whose definition is registered later. Until then, they must be dead letters with
+        this reason.
         """
-        partitions = len(self.producer.partitions_for(_TOPIC))  # asked for, the topic is made
+        partitions = len(self.producer.partitions_for(_TOPIC))  # this request creates the topic
         with self.console.status(f"sending {description}"):
             # All are sent before the first is waited for, so that the producer makes batches of them.
             futures = [
