@@ -73,7 +73,7 @@ def test_inlined_avro_types_equal_references(api: Api) -> None:
 
 
 def test_references_of_versions_are_read_until_one_is_equal(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few versions at a time, newest first. Their documents count for the memory of postponed work."""
+    """Versions are read a few at a time, newest first. Their documents count for the memory of postponed work."""
     header: dict[str, Any] = {"type": "record", "name": "H", "fields": []}
     api.register("h", json.dumps(header))
     api.ask("PUT", "/config/s", {"compatibility": "NONE"})

@@ -25,7 +25,7 @@ F1 = f"{FILES}/f1"
 
 
 class FakeLoader:
-    """Stored rows in memory: the Versions that are neighbours of a new one, and documents. It notes what is asked."""
+    """A loader of Versions next to a new one, and of documents, from memory. ``asked`` are the calls of its methods."""
 
     def __init__(self, *neighbours: Row, contents: tuple[bytes, ...] = ()) -> None:
         self.asked: list[str] = []
@@ -102,7 +102,7 @@ def test_a_decision_has_no_store() -> None:
 
 @pytest.mark.parametrize(("kind", "code"), [("long", ""), ("string", "compatibility_violation")])
 def test_a_decision_asks_for_what_it_compares(kind: str, code: str) -> None:
-    """Of a schema with many Versions it asks for the neighbours of the new one, and for the document before it."""
+    """Of a schema with many Versions, it loads the neighbours of the new one and the document of the previous one."""
     schema = Xid.parse("/schemagroups/g/schemas/s")
     before = b'{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}'
     stamps: dict[str, Any] = {"epoch": 1, "createdat": NOW, "modifiedat": NOW}
@@ -146,7 +146,7 @@ def test_a_decision_asks_for_what_it_compares(kind: str, code: str) -> None:
 
 
 class UncommittedLoader(FakeLoader):
-    """A schema that an earlier command of the transaction wrote: only the turn can load it."""
+    """A loader of a schema that an earlier command of the transaction wrote: only the turn can load it."""
 
     def __init__(self, row: Row, content: bytes) -> None:
         super().__init__(contents=(content,))
@@ -195,7 +195,7 @@ def test_schemas_with_equal_documents_and_references_are_checked_together() -> N
     texts = [(context.documents.keep(b"x"), "JsonSchema/draft-07")]
     resolved: list[bytes | None] = []
 
-    def judge(text: SchemaText) -> list[bytes | None]:
+    def check(text: SchemaText) -> list[bytes | None]:
         assert text.resolve is not None
         resolved.append(text.resolve(str(other)))
         return resolved[-1:]
@@ -203,7 +203,7 @@ def test_schemas_with_equal_documents_and_references_are_checked_together() -> N
     with Work(steps=0, seconds=0).in_turn():
         for number in range(10):
             schema = Xid.parse(f"/dirs/d/files/f{number}/versions/1")
-            outcome = check_with_references("key", texts, schema, judge, context)
+            outcome = check_with_references("key", texts, schema, check, context)
             assert outcome is not None
             assert outcome.items == [content]
     assert resolved[-1] == content
