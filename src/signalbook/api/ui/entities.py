@@ -31,7 +31,7 @@ from signalbook.engine.read.pages import parse_sort
 from signalbook.engine.read.paths import list_collections
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.model import Attribute, AttributeSet, Model
-from signalbook.values import JSONObject, count_nouns
+from signalbook.values import JSONObject, format_count
 from signalbook.xid import Kind, Xid
 
 _SHOWN_MEMBERS: Final = 20
@@ -268,7 +268,7 @@ def _list_message_groups(view: View, values: AttributeValues, xid: Xid, entity: 
             kind="message group",
             text=build_title(group, str(row.attributes.get("name") or ""))[:_TITLE],
             href=str(group),
-            words=count_nouns(count, "message"),
+            words=format_count(count, "message"),
         )
 
 
