@@ -71,9 +71,9 @@ def find_differences(
     policy = str(config.get("compatibilityPolicy"))
     for old in reversed(compared if is_transitive(required_rule) else compared[-1:]):
         outcome = check_within_budget(
-            ("violations", required_rule, policy),
+            ("differences", required_rule, policy),
             (new, text_of(old, subjects)),
-            partial(_find_violations, required_rule, policy),
+            partial(_list_pair_differences, required_rule, policy),
         )
         if outcome is None:
             is_postponed = True
@@ -115,7 +115,7 @@ def explain(reasons: Sequence[Reason], config: JSONObject) -> list[str]:
     return [*texts, *(f"{{{member}}}" for member in about)]
 
 
-def _find_violations(
+def _list_pair_differences(
     required_rule: str, policy: str, new: SchemaText, old: SchemaText
 ) -> list[tuple[Direction, Difference]]:
     """Return the reasons why ``new`` may not follow ``old``, as ``list_differences``, by the ``policy`` of the config.
