@@ -1,4 +1,4 @@
-"""JSON of clients: the limits on one text."""
+"""The limits on one JSON text of a client."""
 
 import pytest
 

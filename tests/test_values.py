@@ -13,10 +13,10 @@ from signalbook.values import (
     Finding,
     JSONError,
     canonical_json,
-    count_nouns,
     digest,
     dump_json,
     fingerprint,
+    format_count,
     format_timestamp,
     now,
     parse_json,
@@ -205,4 +205,4 @@ def test_a_token_that_names_nothing_is_a_lookup_error(value: Any, token: str) ->
     ],
 )
 def test_counted_words_are_singular_or_plural(count: int, words: tuple[str, ...], expected: str) -> None:
-    assert count_nouns(count, *words) == expected
+    assert format_count(count, *words) == expected

@@ -1,8 +1,8 @@
-"""The needs of other APIs that every write meets.
+"""Rules of other APIs that every write has to follow.
 
-A dialect is a form in which another API shows the registry's entities: that of the CNCF drafts (Schema Registry and
-Message Catalog) and that of Confluent's Schema Registry. The engine calls these functions for each write, whichever API
-it comes from, and imports nothing else of the dialects.
+A dialect is another form of the registry's entities, in which another API shows them: that of the CNCF drafts (Schema
+Registry and Message Catalog), and that of Confluent's Schema Registry. The engine calls these functions for each write,
+whichever API it comes from. It imports nothing else from the dialects.
 """
 
 from __future__ import annotations
@@ -15,21 +15,25 @@ from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
 
 
-def compute_uri_digest(groups: str, attributes: JSONObject) -> str | None:
-    """Return the digest by which a Version below the Group type ``groups`` is looked up, None without one."""
-    return ids.compute_uri_digest(groups, attributes)
+def compute_uri_digest(group_type: str, attributes: JSONObject) -> str | None:
+    """Return the digest by which a Version with its own URI is looked up, None if it has no such URI.
+
+    ``attributes`` are those of the Version, which is in a Group of the type ``group_type``.
+    """
+    return ids.compute_uri_digest(group_type, attributes)
 
 
 def find_taken_uri(
-    reader: lookup.EntityIndex, groups: str, claims: Mapping[Xid, Mapping[str, JSON]], root: str
+    reader: lookup.EntityIndex, group_type: str, claims: Mapping[Xid, Mapping[str, JSON]], root: str
 ) -> tuple[Xid, str, Xid] | None:
-    """Return a Version in ``claims`` that must not have its URI, that URI, and its owner; None if all are allowed.
+    """Return a Version in ``claims`` whose URI belongs to another Version, that URI, and the other Version.
 
-    ``claims`` are attributes of stored Versions below the Group type ``groups``. ``root`` is the registry's URL.
+    None if there is no such Version. ``claims`` are attributes of stored Versions, all in Groups of the type
+    ``group_type``. ``root`` is the registry's URL.
     """
     return (
-        lookup.find_taken_uri(reader, claims, lookup.UriBases(groups=groups, root=root))
-        if groups in ids.MOUNTS
+        lookup.find_taken_uri(reader, claims, lookup.UriBases(groups=group_type, root=root))
+        if group_type in ids.MOUNTS
         else None
     )
 
@@ -40,9 +44,9 @@ def keeps_numbers(resource: Xid) -> bool:
 
 
 def compute_content_key(version: Xid, attributes: Mapping[str, JSON], document: str | None) -> str | None:
-    """Return a key of the content for which a Version gets a schema id, or None if it gets none.
+    """Return the key of a Version's content, or None if the Version gets no schema id.
 
-    ``document`` is the digest of its document. Versions with equal keys share an id.
+    ``document`` is the digest of its document. Versions with equal keys share a schema id.
     """
     return schemas.compute_content_key(attributes, document) if version.group_type == naming.GROUPS else None
 
@@ -50,8 +54,8 @@ def compute_content_key(version: Xid, attributes: Mapping[str, JSON], document: 
 def find_subject_xid(resource: Xid, attributes: JSONObject) -> Xid:
     """Return the xid by which rights on the Confluent subject of a Resource are checked.
 
-    Its id is the name of the subject that ``attributes`` of a Version state, even if the name cannot be an id. Return
-    ``resource`` if it is not a schema, or if its id is the name.
+    Its id is the name of the subject, even if that is not a valid id. The name is in the ``attributes`` of a Version.
+    Return ``resource`` if it is not a schema, or if its id is the name.
     """
     if resource.group_type != naming.GROUPS:
         return resource
@@ -60,7 +64,7 @@ def find_subject_xid(resource: Xid, attributes: JSONObject) -> Xid:
 
 
 def list_setting_ranges(group: Xid, default_group: str) -> Sequence[settings.SettingRange]:
-    """Return the ranges of stored settings that count for the quotas of a Group. Empty if it can have none.
+    """Return the ranges of stored settings that count for the quotas of a Group. Empty if it cannot have settings.
 
     ``default_group`` is the setting ``confluent_group``.
     """

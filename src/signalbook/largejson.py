@@ -1,4 +1,4 @@
-"""Decode JSON of clients, of which one text may not take much time or memory.
+"""Decode JSON of clients, with limits on the time and the memory that one text takes.
 
 A decoder holds the interpreter's lock from the first byte to the last. For a text of 60 MB with 20 million values, all
 other threads would wait for seconds. So values are counted before they are decoded.
@@ -24,7 +24,7 @@ def parse_untrusted_json(
     unique: bool = False,
     exact: bool = False,
 ) -> JSON:
-    """Parse like ``parse_json``, but accept only ``MAX_VALUES`` values unless the caller says otherwise.
+    """Parse like ``parse_json``, but accept at most ``MAX_VALUES`` values by default.
 
     Raises ``JSONError``, or ``TooManyValues`` before any value is decoded if there are more than ``max_values``.
     """

@@ -159,8 +159,8 @@ def _has_more(data: bytes | str, most: int) -> bool:
     return count > most
 
 
-def count_nouns(count: int, singular: str, plural: str = "") -> str:
-    """Return ``count`` with its noun: "1 message", "1,200 messages". By default the plural has an ``s`` at the end."""
+def format_count(count: int, singular: str, plural: str = "") -> str:
+    """Return a number with its noun: "1 message", "1,200 messages". The default ``plural`` has an ``s`` at the end."""
     return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
 
 

@@ -12,7 +12,7 @@ import msgspec
 ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._~:@-]{0,127}", re.ASCII)
 _VERSION_NUMBER: Final = re.compile(r"[1-9][0-9]{0,9}", re.ASCII)
 LAST_VERSION: Final = 2**31 - 1
-"""The highest number of a Version, which is the highest Integer of CloudEvents."""
+"""The highest number of a Version: the highest Integer of CloudEvents."""
 _TYPE: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
 _SHORT: Final = re.compile(r"~([1-9a-f][0-9a-f]{0,14})", re.ASCII)
 _MAX_PARTS: Final = 6
@@ -58,7 +58,7 @@ def check_id(text: str) -> str:
 
 
 def version_number(versionid: str) -> int | None:
-    """Return the number that the id of a Version is, or None if it is not a number.
+    """Return the id of a Version as a number, or None if it is not a valid number of a Version.
 
     Numbered Versions are the only ones that the CNCF drafts show (J-10).
     """

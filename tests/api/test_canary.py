@@ -181,7 +181,7 @@ def nested(entities: Entities) -> dict[str, Any]:
 
 
 class LoggedClient(Client):
-    """A client that adds what the server logs to the answer, where both are compared."""
+    """A client that adds the log lines of the server to each response, so that they are compared, too."""
 
     def __init__(self, app: Starlette, caplog: pytest.LogCaptureFixture) -> None:
         super().__init__(app)
@@ -210,7 +210,7 @@ def serve_entities(
 
 
 def reads(entities: Entities, random: Random) -> Iterator[str]:
-    """Yield paths with the queries that show most, and with filters and URIs of what is there and what is hidden."""
+    """Yield paths with the queries that show most, and with filters and URIs of visible and of hidden entities."""
     marks = [xid.rpartition("/")[2] for xid in entities]
     for flags in ("inline=*", "inline=*&doc", "inline=*&binary&doc"):
         yield f"/?{flags}"

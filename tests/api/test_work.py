@@ -143,7 +143,7 @@ PARTS = [f"/schemagroups/g/schemas/part{number}" for number in range(12)]
 
 
 def chained(number: int, kind: str = "integer") -> dict[str, Any]:
-    """One of ``PARTS``: a large schema that refers to the next one; the last one says what all of them mean."""
+    """Return one of ``PARTS``: a large schema that refers to the next one. The last one decides what all mean."""
     schema: dict[str, Any] = {"description": "x" * IN_TURN}
     schema |= {"$ref": PARTS[number + 1]} if number + 1 < len(PARTS) else {"type": kind}
     return details(schema, "JsonSchema/draft-07")
@@ -160,7 +160,7 @@ def referring(client: Client) -> dict[str, Any]:
 
 
 def test_a_chain_of_references_takes_two_more_turns(client: Client, referring: dict[str, Any]) -> None:
-    """However long it is: one for the schema alone, which shows that it refers to others, and one for all of them."""
+    """One turn checks the schema alone, which shows that it has references, and one checks it with all of them."""
     with watched(work.Work, "work_out") as turns:
         assert client.put(f"{S}/versions/2$details", referring).status_code == 201
     assert len(turns) == 2
@@ -170,7 +170,7 @@ def test_a_chain_of_references_takes_two_more_turns(client: Client, referring: d
 def test_a_reference_rebound_while_it_is_compared_is_compared_again(
     client: Client, store: Store, referring: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another writer changes, between the two turns of a write, what the last reference of a chain leads to."""
+    """Between two turns of a write, another writer changes the target of the last reference of a chain."""
     compared: list[int] = []
     compare = list_differences
 
@@ -205,7 +205,7 @@ def test_the_same_document_refers_to_other_documents_in_another_group(client: Cl
 
 
 def test_a_reference_to_a_version_that_the_write_prunes_ends(store: Store, serve: Serve) -> None:
-    """The turn resolves the reference before it deletes the Version; work after the turn has to agree with it."""
+    """The turn resolves the reference before it deletes the Version. Work after the turn uses the same result."""
     client = serve(store)
     schemas = {"singular": "schema", "maxversions": 1, "validateformat": True, "validatecompatibility": True}
     groups = {"schemagroups": {"singular": "schemagroup", "resources": {"schemas": schemas}}}
@@ -218,7 +218,7 @@ def test_a_reference_to_a_version_that_the_write_prunes_ends(store: Store, serve
         answer = client.put(f"{S}/versions/2$details", second)
     assert answer.status_code == 201, answer.text
     assert answer.json()["compatibilityvalidated"] is True
-    assert len(turns) == 4  # for the schema alone, with its references, for these as the turn has them, to compare it
+    assert len(turns) == 4  # the schema alone, with its references, with those that the turn resolved, comparison
     assert client.get(f"{S}/versions/1").status_code == 404
 
 

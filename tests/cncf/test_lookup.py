@@ -225,7 +225,7 @@ def test_many_claims_take_two_queries(filled: Registry, monkeypatch: pytest.Monk
 
 
 def test_uri_is_given_to_one_of_concurrent_writers(store_url: str) -> None:
-    """Of threads of two servers on one database, one gets the URI, however it is claimed (A-21)."""
+    """If threads of two servers on one database claim a URI, only one of them gets it (A-21)."""
     stores = [open_store(store_url, timeout=60) for _ in range(2)]
     registries = [Registry(Engine(opened, settings=Settings(registry_id="test")), opened) for opened in stores]
     start = threading.Barrier(8)

@@ -93,8 +93,8 @@ class Parcels:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Leave repetitions and most tests on Spark to ``make merge`` or ``make soak``, and run the tests on Spark first.
 
-    The first process of a run gets the first tests, and others take from it the last. So one process starts Spark,
-    which takes a processor 25 seconds before it has run anything.
+    The first process of a run gets the first tests, and the other processes take the last ones from it. So only one
+    process starts Spark, which takes 25 seconds of processor time.
     """
     _mark_repetitions(items)
     on_spark = [item for item in items if "spark_session" in getattr(item, "fixturenames", ())]

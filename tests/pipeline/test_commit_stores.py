@@ -166,7 +166,7 @@ work(lake)
 
 
 class Killing:
-    """Kills with the ``at``-th request that matches the pattern, before or after the server has it."""
+    """Calls ``kill`` at the ``at``-th request that matches the pattern, before or after the server receives it."""
 
     def __init__(self, kill: Callable[[], object], at: int, *, after: bool, pattern: str = "") -> None:
         self.done = threading.Event()

@@ -168,7 +168,7 @@ def _read_rule(request: HTTPRequest) -> str | None:
 def build_impact_document(context: ImpactContext, xid: Xid, *, depth: int = MAX_DEPTH) -> JSONObject:
     """Return the dependents of ``xid``, and the pipelines and subscriptions that a change affects.
 
-    Only what the caller can read is included. ``cut`` names the lists for which a limit left something unexamined.
+    Only what the caller can read is included. ``cut`` names the lists that may be incomplete because of a limit.
 
     ``depth`` limits the steps from dependent to dependent. Raises ``not_found``.
     """
@@ -254,7 +254,7 @@ def build_trial_document(context: ImpactContext, checked: CheckedCandidate, work
 
 
 def _list_concerned(context: ImpactContext, affected: Sequence[Xid]) -> JSONObject:
-    """Return the concerned pipelines and subscriptions, and the names of the lists that a limit has cut."""
+    """Return the affected pipelines and subscriptions, and the names of the lists that a limit may have cut."""
     pipelines = context.reports.pipelines("", _PIPELINES + 1, partial(can_read_reports, context.access))
     subscriptions = context.subscriptions.page("", _SUBSCRIPTIONS + 1, by=context.access)
     cut = {

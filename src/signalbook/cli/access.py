@@ -21,11 +21,11 @@ from signalbook.cli.registry import (
     RunningServerOption,
     ServerOption,
     choose_server,
+    describe_registry,
     find_running_server,
     open_client,
     open_part,
     read_xid,
-    where,
 )
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, JSONObject
@@ -76,7 +76,7 @@ def init(
         raise typer.BadParameter(str(error), param_hint="WHO") from None
     rules = [{"who": who, "role": "administrator"}, {"who": ["authenticated"], "role": "reader"}]
     with _open(server, db, create=True) as (access, _):
-        _show_put(access.put({"rules": rules}, new=True), where(server, db), json)
+        _show_put(access.put({"rules": rules}, new=True), describe_registry(server, db), json)
 
 
 @app.command("show")
@@ -98,7 +98,7 @@ def put_policy(
     policy = _read_policy_file(file)
     with _open(server, db) as (access, _):
         put = access.put(policy)
-    _show_put(put, where(server, db), json)
+    _show_put(put, describe_registry(server, db), json)
     _warn(put.get("warnings", ()))
 
 
@@ -106,8 +106,8 @@ def put_policy(
 def check(file: PolicyArgument, server: ServerOption = None, db: DbOption = None) -> None:
     """Say what is wrong with the policy in FILE, and what is odd about it: for policies in git.
 
-    What patterns name is looked up in the model of the registry that --server, --db or SIGNALBOOK_SERVER names. Without
-    them no registry is asked: it is the model that the setting model names.
+    Patterns are checked against the model of the registry that --server, --db or SIGNALBOOK_SERVER names. Without them,
+    no registry is opened, and the model is the one that the setting model names.
     """
     from signalbook.access.control import check_lockout
     from signalbook.access.decisions import UNRESTRICTED

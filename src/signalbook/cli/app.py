@@ -22,8 +22,8 @@ from signalbook.errors import SignalbookError
 from signalbook.plugins import install
 
 _INTERRUPTED: Final = 130
-# Importing creates many objects and no garbage: to search them as often as Python does takes an eighth of the start.
-_ALLOCATIONS: Final = 20_000
+# Imports create many objects but no garbage. With Python's own threshold, collections take an eighth of the start time.
+_ALLOCATIONS_PER_COLLECTION: Final = 20_000
 _MISUSED: Final = 2
 # Typer exports but one of its usage errors; the others share this base.
 _UsageError: Final[Any] = typer.BadParameter.__mro__[1]
@@ -65,12 +65,12 @@ _PANELS: Final = {
         "conform": "conform:app",
     },
 }
-"""The panels of the help text. Each has its commands in order: a module here, and its function or group."""
+"""The panels of the help text, and their commands in order, each with its module and its function or group there."""
 _COMMANDS: Final = {name: (panel, place) for panel, places in _PANELS.items() for name, place in places.items()}
 
 
 class _Commands(Mapping[str, Any]):
-    """The commands by their names, each imported when it is asked for: all together take longer than most of them."""
+    """The commands by name. Each is imported when it is needed: importing all takes longer than most commands."""
 
     def __getitem__(self, name: str) -> Any:
         panel, place = _COMMANDS[name]
@@ -170,7 +170,7 @@ def demo(
 
 def main() -> None:
     """Run the command in ``sys.argv``; exits with 0, 1 after an error, 2 after one in the command line itself."""
-    gc.set_threshold(_ALLOCATIONS, 20, 20)
+    gc.set_threshold(_ALLOCATIONS_PER_COLLECTION, 20, 20)
     # Without a command: the help, and the exit code of a wrong command line, which scripts notice.
     if len(sys.argv) == 1:
         app(["--help"], prog_name=str(app.info.name), standalone_mode=False)

@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from signalbook.cli.console import plain, print_json, say, working
 from signalbook.cli.registry import DbOption, database_settings, require_database
-from signalbook.values import count_nouns
+from signalbook.values import format_count
 
 if TYPE_CHECKING:
     from signalbook.settings import Settings
@@ -100,7 +100,7 @@ def _record_backup(backup: Backup, file: Path, settings: Settings) -> None:
 
 
 def _build_progress(action: str, show: Callable[[str], None]) -> Callable[[str, int], None]:
-    return lambda table, rows: show(f"{action}: {table}, {count_nouns(rows, 'row')}")
+    return lambda table, rows: show(f"{action}: {table}, {format_count(rows, 'row')}")
 
 
 def _report(backup: Backup, file: Path, message: str, *, json: bool) -> None:
@@ -118,5 +118,5 @@ def _report(backup: Backup, file: Path, message: str, *, json: bool) -> None:
         )
         return
     rows = sum(table.rows for table in backup.tables.values())
-    entities = count_nouns(backup.tables["entities"].rows, "entity", "entities")
-    say(f"{message}: {entities}, {count_nouns(rows, 'row')}, of {backup.created:%Y-%m-%d %H:%M:%S} UTC")
+    entities = format_count(backup.tables["entities"].rows, "entity", "entities")
+    say(f"{message}: {entities}, {format_count(rows, 'row')}, of {backup.created:%Y-%m-%d %H:%M:%S} UTC")

@@ -12,10 +12,10 @@ from signalbook.cli.registry import (
     DbOption,
     RunningServerOption,
     ServerOption,
+    describe_registry,
     find_running_server,
     open_registry,
     read_xid,
-    where,
 )
 from signalbook.xid import Kind, Xid
 
@@ -32,15 +32,15 @@ def get(
     ] = None,
     sort: Annotated[str | None, Option("--sort", metavar="ATTRIBUTE[=desc]", help="Order of a collection.")] = None,
     limit: Annotated[int | None, Option("--limit", min=1, help="Show no more members.")] = None,
-    inline: Annotated[str | None, Option("--inline", metavar="PATHS", help="What to show inside, or *.")] = None,
-    json: Annotated[bool, Option("--json", help="Collections as JSON too, an object by id.")] = False,
+    inline: Annotated[str | None, Option("--inline", metavar="PATHS", help="Nested collections to show, or *.")] = None,
+    json: Annotated[bool, Option("--json", help="Show collections as JSON, too: an object by id.")] = False,
     server: ServerOption = None,
     db: DbOption = None,
 ) -> None:
     """Show an entity as JSON, or the members of a collection, a line each: id, last change, name.
 
-    A filter such as 'labels.stage=dev,name=order*' keeps to what matches; of several filters one has to match. They may
-    go through what is beneath: 'schemas.versions.format=avro*'.
+    A filter such as 'labels.stage=dev,name=order*' selects what matches all its expressions. If there are several
+    filters, one of them has to match. A filter can also test nested entities: 'schemas.versions.format=avro*'.
     """
     target = _read_path(xid)
     flags: ReadFlags = {"filter": filter or (), "inline": (inline,) if inline else ()}
@@ -64,15 +64,17 @@ def delete(
 ) -> None:
     """Ask, then delete an entity with everything in it.
 
-    Entities that others depend on are deleted, too: signalbook impact XID shows what does.
+    It is deleted even if others depend on it: signalbook impact XID shows them.
     """
     target = _read_path(xid)
     if target.kind not in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION):
-        raise BadParameter(f"{target} is no group, resource or version", param_hint="XID")
+        raise BadParameter(f"{target} is not a group, resource or version", param_hint="XID")
     with open_registry(server, db, create=False) as registry:
         registry.get(target)
         if not yes:
-            typer.confirm(f"Delete {target} and everything in it from {where(server, db)}?", abort=True, err=True)
+            typer.confirm(
+                f"Delete {target} and everything in it from {describe_registry(server, db)}?", abort=True, err=True
+            )
         registry.delete(target.parent, [target.id])
     say(f"Deleted {target}.")
 

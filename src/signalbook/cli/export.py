@@ -12,7 +12,7 @@ from typer import Argument, Option
 from signalbook.cli.console import say, working
 from signalbook.cli.files import NotWritten, write_folder, write_pieces
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
-from signalbook.values import JSONObject, count_nouns
+from signalbook.values import JSONObject, format_count
 from signalbook.xid import ROOT, Xid, XidError, check_id
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run(
         if out is not None and (out.endswith("/") or Path(out).is_dir()):
             files = _render_files(registry, target, ".xreg.yaml" if yaml else ".xreg.json")
             count = write_folder(Path(out), files, instead=_list_stale(registry, target))
-            say(f"exported {count_nouns(count, 'file')} to {out}")
+            say(f"exported {format_count(count, 'file')} to {out}")
         elif out is not None:
             write_pieces(Path(out), _render_document(registry, target, yaml=yaml))
         else:

@@ -12,7 +12,7 @@ from signalbook.cli.console import echo, notice, output, plain, print_json, say,
 from signalbook.cli.files import write_folder
 from signalbook.cli.outputs import pairs
 from signalbook.cli.registry import JsonOption, RegistryOption
-from signalbook.values import JSONObject, count_nouns
+from signalbook.values import JSONObject, format_count
 
 if TYPE_CHECKING:
     from signalbook.codegen.base import Generated, GeneratorInput
@@ -107,7 +107,7 @@ def _print_plan(folder: Path, generated: Generated, plan: OutputPlan, *, check: 
     count = len(generated.files)
     kinds = (("new", plan.created), ("changed", plan.updated), ("removed", plan.removed))
     changes = ", ".join(f"{len(paths)} {kind}" for kind, paths in kinds if paths) or "no change"
-    say(f"{'checked' if check else 'generated'} {count_nouns(count, 'file')} in {plain(str(folder))}: {changes}")
+    say(f"{'checked' if check else 'generated'} {format_count(count, 'file')} in {plain(str(folder))}: {changes}")
 
 
 def _build_summary(

@@ -16,7 +16,7 @@ from signalbook.cli.console import console, echo, say
 from signalbook.cli.files import STANDARD_INPUT, read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.errors import RegistryError, SignalbookError
-from signalbook.values import JSON, Finding, JSONObject, count_nouns, dump_json
+from signalbook.values import JSON, Finding, JSONObject, dump_json, format_count
 from signalbook.xid import Kind, Xid
 
 if TYPE_CHECKING:
@@ -369,5 +369,5 @@ def _find_collections(model: JSONObject, upload: Upload) -> Callable[[Xid], Iter
 
 def _format_counts(xids: Iterable[Iterable[Xid]]) -> str:
     counts = Counter(xid.kind for xid in chain.from_iterable(xids))
-    parts = (count_nouns(counts[kind], kind) for kind in _WORDS if counts[kind])
+    parts = (format_count(counts[kind], kind) for kind in _WORDS if counts[kind])
     return ", ".join(parts).replace("1 registry", "the registry")

@@ -26,7 +26,7 @@ from signalbook.cli.console import (
 from signalbook.cli.outputs import FromOption, MaxMessagesOption, StorageOption, TopicOption, build_excerpt, pairs
 from signalbook.cli.registry import open_registry
 from signalbook.errors import SignalbookError
-from signalbook.values import JSONObject, count_nouns, dump_json
+from signalbook.values import JSONObject, dump_json, format_count
 from signalbook.xid import Xid
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ def _print_proposal(proposal: Proposal, verdicts: Sequence[Verdict]) -> None:
     if not proposal.versions:
         say("no schema needs another version")
     for words, checked in (("before", proposal.before), ("after", proposal.after)):
-        read = count_nouns(checked.tally.read, "message")
+        read = format_count(checked.tally.read, "message")
         say(f"{words}: {checked.accepted:,} of {read} accepted ({checked.acceptance:.2%})")
 
 
@@ -292,7 +292,7 @@ def _print_checked(checked: SampleCheck) -> None:
     if result["violations"]:
         screen.print(violations_table(result["violations"]))
     screen.print(
-        f"{count_nouns(result['read'], 'message')}: {result['accepted']:,} accepted ({checked.acceptance:.2%}), "
+        f"{format_count(result['read'], 'message')}: {result['accepted']:,} accepted ({checked.acceptance:.2%}), "
         f"{result['rejected']:,} rejected",
         soft_wrap=True,
     )
@@ -337,7 +337,7 @@ def _print_inferred(inferred: InferredDefinitions) -> None:
     screen.print(grid)
     held = inferred.tried + sum(inferred.unseen.values())
     screen.print(
-        f"{count_nouns(inferred.read, 'message')} read, {inferred.unreadable:,} unreadable, "
+        f"{format_count(inferred.read, 'message')} read, {inferred.unreadable:,} unreadable, "
         f"{inferred.unknown:,} of an unknown kind\n"
         f"{held:,} held back: {inferred.accepted:,} of {inferred.tried:,} tried were accepted "
         f"({inferred.acceptance:.2%}); {inferred.rules}"

@@ -9,7 +9,7 @@ from typer import Option
 
 from signalbook.cli.console import say, working
 from signalbook.cli.registry import DbOption, database_settings
-from signalbook.values import count_nouns
+from signalbook.values import format_count
 
 
 def run(
@@ -39,7 +39,7 @@ def run(
         with working("indexing") as show:
             complete_index(
                 store,
-                lambda done: show(f"indexing: {count_nouns(done, 'entity', 'entities')}"),
+                lambda done: show(f"indexing: {format_count(done, 'entity', 'entities')}"),
                 root=settings.base_url,
                 anew=reindex,
             )

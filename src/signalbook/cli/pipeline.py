@@ -30,7 +30,7 @@ from signalbook.cli.console import (
     violations_table,
 )
 from signalbook.tracing import program
-from signalbook.values import JSONObject, count_nouns, dump_json
+from signalbook.values import JSONObject, dump_json, format_count
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -252,7 +252,7 @@ def _format_report(report: Report, as_json: bool) -> str | bytes:
     if as_json:
         return dump_json(report.to_json())
     tally = report.tally
-    counts = f"{tally.read:,} read = {report.landed:,} landed + {count_nouns(tally.dead_lettered, 'dead letter')}"
+    counts = f"{tally.read:,} read = {report.landed:,} landed + {format_count(tally.dead_lettered, 'dead letter')}"
     return f"{report.batch}: {counts} + {tally.dropped:,} dropped, in {report.seconds:,.1f} s"
 
 
@@ -303,7 +303,7 @@ def run(job: Path | None, as_json: bool, **given: Any) -> None:
 def _check_dead_letters(report: Report, most: float | None) -> None:
     """Exit with a code of its own if the batch, which is committed, has too large a share of dead letters."""
     if most is not None and report.dead_letter_share > most:
-        counts = f"{report.tally.dead_lettered:,} of {count_nouns(report.tally.read, 'message')}"
+        counts = f"{report.tally.dead_lettered:,} of {format_count(report.tally.read, 'message')}"
         notice(f"batch {report.batch} is committed, but {counts} became dead letters: at most {most:.2%} may")
         raise typer.Exit(_TOO_MANY_DEAD_LETTERS)
 
@@ -325,7 +325,7 @@ def show_progress() -> Iterator[Callable[[Progress], None]]:
         task = bars.add_task("starting", total=None, counts="")
 
         def show(now: Progress) -> None:
-            dead = count_nouns(now.dead_lettered, "dead letter")
+            dead = format_count(now.dead_lettered, "dead letter")
             counts = f"{now.read:,} read, {now.landed:,} landed, {dead}" if now.read else ""
             bars.update(task, description=now.stage, completed=now.done, total=now.total or None, counts=counts)
 
@@ -353,7 +353,7 @@ def _print_report(report: Report) -> None:
         screen.print(f"{duplicates:,} landed with a name twice in one object: the last one counts", soft_wrap=True)
     screen.print(
         f"{result['read']:,} read = {result['landed']:,} landed + "
-        f"{count_nouns(result['dead_lettered'], 'dead letter')} + {result['dropped']:,} dropped, "
+        f"{format_count(result['dead_lettered'], 'dead letter')} + {result['dropped']:,} dropped, "
         f"in {result['seconds']:,.1f} s ({result['events_per_second']:,.0f} a second)",
         soft_wrap=True,
     )

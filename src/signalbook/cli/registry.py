@@ -51,8 +51,8 @@ def choose_server(server: str | None, db: str | None) -> str | None:
     return server if server is not None or db is not None else os.environ.get(SERVER_VARIABLE) or None
 
 
-def where(server: str | None, db: str | None) -> str:
-    """The registry that the options name, to show: the URL of the server, or the database."""
+def describe_registry(server: str | None, db: str | None) -> str:
+    """Return the registry that the options name, as shown to users: the URL of the server, or the database."""
     from signalbook.uris import hide_user, without_user
 
     server = choose_server(server, db)
@@ -66,7 +66,7 @@ def where(server: str | None, db: str | None) -> str:
 
 
 def open_registry(server: str | None, db: str | None, *, create: bool) -> AbstractContextManager[Registry]:
-    """The registry that the options name: see ``open_part``."""
+    """Open the registry that the options name: see ``open_part``."""
 
     def local(engine: Engine, _: settings.Settings) -> Registry:
         from signalbook.engine.read.view import UNLIMITED
@@ -91,9 +91,10 @@ def open_part(
     local: Callable[[Engine, settings.Settings], Part],
     create: bool,
 ) -> Iterator[Part]:
-    """Open the part for a command: ``remote`` on a server, else ``local``, by default with the setting ``db``.
+    """Open what a command works on: ``remote`` of a server, else ``local`` of a database.
 
-    ``create`` allows a new registry. Raises ``SignalbookError``, and ``typer.BadParameter`` for both options.
+    The default is the database of the setting ``db``. ``create`` allows a new registry. Raises ``SignalbookError``, and
+    ``typer.BadParameter`` if both options are given.
     """
     if server is not None and db is not None:
         raise typer.BadParameter("give one of --server and --db, not both")
@@ -108,10 +109,10 @@ def open_part(
 
 @contextmanager
 def open_client(server: str) -> Iterator[Client]:
-    """A client of the registry at this URL. Raises ``ClientError``."""
+    """Open a client of the registry at this URL. Raises ``ClientError``."""
     from signalbook.client import Client
 
-    # Twice as long as a server waits for its database: its word on that is better than ours.
+    # Twice as long as a server waits for its database, because the error of the server says more than a timeout here.
     with Client(server, timeout=2 * settings.Settings.request_timeout) as client:
         yield client
 
@@ -126,9 +127,9 @@ def find_running_server(server: str | None) -> str:
 
 
 def database_settings(db: str | None) -> settings.Settings:
-    """The settings of a command that opens a database itself, by default that of the setting ``db``.
+    """Return the settings of a command that opens a database itself, by default that of the setting ``db``.
 
-    Where lines of the audit go to standard output, that is a server's: a command's is for its results.
+    They never send lines of the audit to standard output, which a command needs for its results.
     """
     from signalbook.access.audit import STDOUT
 
@@ -138,7 +139,7 @@ def database_settings(db: str | None) -> settings.Settings:
 
 @contextmanager
 def open_engine(loaded: settings.Settings, *, create: bool) -> Iterator[Engine]:
-    """The registry in the database ``loaded.db``, run by this process. Raises ``SignalbookError``."""
+    """Open the registry in the database ``loaded.db`` in this process. Raises ``SignalbookError``."""
     from signalbook.access import audit
     from signalbook.engine.engine import Engine
 
@@ -154,7 +155,7 @@ def open_engine(loaded: settings.Settings, *, create: bool) -> Iterator[Engine]:
 
 
 def require_database(url: str) -> None:
-    """Raise ``SignalbookError`` for a file that is not there: a misspelt name must not leave a new database behind."""
+    """Raise ``SignalbookError`` if the file of the database is missing: a misspelt name must not create a new one."""
     name = _find_file(url)
     if url.startswith(_SQLITE_FILE) and not Path(name).exists():
         raise SignalbookError(
@@ -168,9 +169,12 @@ def _find_file(url: str) -> str:
     return url.removeprefix(_SQLITE_FILE).partition("?")[0]
 
 
-def read_xid(text: str, option: str, other: str = "") -> Xid:
-    """The xid given with ``option``, which might have been an ``other`` thing. Raises ``typer.BadParameter``."""
+def read_xid(text: str, option: str, also: str = "") -> Xid:
+    """Return the xid given with ``option``. Raises ``typer.BadParameter``.
+
+    ``also`` begins the error if the option accepts other things than xids: "no file and ".
+    """
     try:
         return Xid.parse(text)
     except XidError as error:
-        raise typer.BadParameter(f"{text!r} is {other}no xid: {error}", param_hint=option) from None
+        raise typer.BadParameter(f"{text!r} is {also}no xid: {error}", param_hint=option) from None

@@ -12,7 +12,7 @@ from signalbook.cli import console
 from signalbook.cli.console import counts_table, echo, notice, plain, working
 from signalbook.cli.outputs import OutputOption, StorageOption, place
 from signalbook.cli.registry import RegistryOption
-from signalbook.values import count_nouns, dump_json
+from signalbook.values import dump_json, format_count
 
 if TYPE_CHECKING:
     from signalbook.pipeline import Backtest, Progress, Replay
@@ -169,7 +169,7 @@ def _compare(result: Backtest) -> None:
             reasons = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations)
             screen.print(plain(f"{example.id} of {example.producer}: {reasons}"), soft_wrap=True)
     screen.print(
-        f"{count_nouns(result.messages, 'message')}: {result.broken.messages:,} would be rejected, "
+        f"{format_count(result.messages, 'message')}: {result.broken.messages:,} would be rejected, "
         f"{result.mended.messages:,} would land after all, "
         f"{result.accepted:,} conform as before, {result.refused:,} are refused as before",
         soft_wrap=True,
@@ -179,7 +179,7 @@ def _compare(result: Backtest) -> None:
 
 
 def _stage(now: Progress) -> str:
-    counts = f": {count_nouns(now.read, 'dead letter')}, {now.landed:,} conform" if now.read else ""
+    counts = f": {format_count(now.read, 'dead letter')}, {now.landed:,} conform" if now.read else ""
     return f"{now.stage}{counts}"
 
 
@@ -194,7 +194,7 @@ def _print_replay(report: Replay) -> None:
         if counts:
             screen.print(counts_table(name, title, counts.items()))
     screen.print(
-        f"{count_nouns(result['replayed'], 'dead letter')}: {result['landed']:,} {moved}, "
+        f"{format_count(result['replayed'], 'dead letter')}: {result['landed']:,} {moved}, "
         f"{result['dead_lettered']:,} stay, {result['changed']:,} of them for another reason, "
         f"{result['dropped']:,} dropped",
         soft_wrap=True,

@@ -16,7 +16,7 @@ from signalbook.cli.files import write_folder
 from signalbook.cli.registry import JsonOption
 from signalbook.errors import SignalbookError
 from signalbook.filenames import FileNameError, check_path
-from signalbook.values import JSONError, count_nouns, dump_json, parse_json
+from signalbook.values import JSONError, dump_json, format_count, parse_json
 
 if TYPE_CHECKING:
     from signalbook.api.ui.site import Site
@@ -85,8 +85,8 @@ def run(
     for repair in snapshot.repairs[:_MAX_NAMES_SHOWN]:
         say(f"repaired {repair}")
     say(
-        f"wrote {count_nouns(summary.pages, 'page')}, {count_nouns(len(written), 'file')}, to {out}; "
-        f"{count_nouns(summary.entities, 'entity is', 'entities are')} searchable"
+        f"wrote {format_count(summary.pages, 'page')}, {format_count(len(written), 'file')}, to {out}; "
+        f"{format_count(summary.entities, 'entity is', 'entities are')} searchable"
     )
     if summary.left_out:
         say(f"the search index has no room for: {summary.left_out}")

@@ -14,7 +14,7 @@ from signalbook.cli.console import echo, notice, plain, table, working
 from signalbook.cli.outputs import OutputOption, StorageOption, place
 from signalbook.cli.registry import RegistryOption
 from signalbook.cli.replay import MasterOption, PolicyOption, SubjectsOption
-from signalbook.values import count_nouns, dump_json
+from signalbook.values import dump_json, format_count
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -71,7 +71,7 @@ def _print_history(url: str, name: str | None, *, as_json: bool) -> None:
             if as_json:
                 echo(dump_json(row))
                 continue
-            dead = count_nouns(report["dead_lettered"], "dead letter")
+            dead = format_count(report["dead_lettered"], "dead letter")
             counts = f"{report['read']:,} read = {report['landed']:,} landed + {dead}"
             columns = (row.get("name", ""), report["batch"], report.get("finished", ""), counts)
             echo("\t".join(plain(text) for text in columns if text) + f" + {report['dropped']:,} dropped")
@@ -137,7 +137,7 @@ def _show_profile(profile: Profile) -> None:
     from rich.table import Table
 
     screen = console.output()
-    columns = Table(title=f"{profile.definition}: {count_nouns(profile.rows, 'row')}", title_justify="left")
+    columns = Table(title=f"{profile.definition}: {format_count(profile.rows, 'row')}", title_justify="left")
     payload = [column for column in profile.columns if column.payload]
     # Names say what the rest is about: on a narrow screen values are cut off before names are folded.
     widest = min(max(map(len, ["column", *(column.name for column in payload)])), _NAME_WIDTH)

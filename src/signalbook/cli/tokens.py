@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from signalbook import settings, values
 from signalbook.cli.console import CommandGroup, echo, plain, print_json, say
-from signalbook.cli.registry import DbOption, JsonOption, ServerOption, open_part, where
+from signalbook.cli.registry import DbOption, JsonOption, ServerOption, describe_registry, open_part
 from signalbook.errors import SignalbookError
 from signalbook.values import JSONObject, format_timestamp
 
@@ -73,7 +73,7 @@ def create(
     else:
         echo(created["token"])
         say(
-            f"API token {created['id']} of {plain(subject)} in {where(server, db)}; "
+            f"API token {created['id']} of {plain(subject)} in {describe_registry(server, db)}; "
             f"{_describe_expiry(created)}. It is not shown again."
         )
     for warning in odd:

@@ -18,7 +18,7 @@ from signalbook.cli.files import write_pieces
 from signalbook.cli.outputs import FromOption, MaxMessagesOption, TopicOption, build_excerpt
 from signalbook.cli.pipeline import show_progress
 from signalbook.errors import SignalbookError
-from signalbook.values import count_nouns, dump_json
+from signalbook.values import dump_json, format_count
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -152,14 +152,14 @@ def _print_result(
     for xid, path in list(paths.items())[:_SHOWN_TABLES]:
         screen.print(_build_rows_table(xid, path, result["by_message"][xid]["landed"]))
     if len(paths) > _SHOWN_TABLES:
-        screen.print(f"… and {count_nouns(len(paths) - _SHOWN_TABLES, 'more table')} in {folder / _LAKE / 'tables'}")
+        screen.print(f"… and {format_count(len(paths) - _SHOWN_TABLES, 'more table')} in {folder / _LAKE / 'tables'}")
     if result["reasons"]:
         screen.print(counts_table("reason", "Dead letters", result["reasons"].items()))
     if result["violations"]:
         screen.print(violations_table(result["violations"]))
     screen.print(
-        f"{count_nouns(result['read'], 'message')}: {result['landed']:,} in {count_nouns(len(paths), 'table')}, "
-        f"{count_nouns(result['dead_lettered'], 'dead letter')}, in {result['seconds']:,.1f} s",
+        f"{format_count(result['read'], 'message')}: {result['landed']:,} in {format_count(len(paths), 'table')}, "
+        f"{format_count(result['dead_lettered'], 'dead letter')}, in {result['seconds']:,.1f} s",
         soft_wrap=True,
     )
     for doubt in inferred.doubts[:_SHOWN_DOUBTS]:
@@ -214,7 +214,7 @@ def _build_rows_table(xid: str, path: Path, count: int) -> Table:
     grid = table(
         *(plain(name) for name in names[:_SHOWN_COLUMNS]),
         numbers=(),
-        title=plain(f"{xid.rpartition('/')[2]}: {count_nouns(count, 'row')}, {count_nouns(len(names), 'column')}"),
+        title=plain(f"{xid.rpartition('/')[2]}: {format_count(count, 'row')}, {format_count(len(names), 'column')}"),
     )
     for row in rows.to_pylist():
         grid.add_row(*(Text(_format_cell(row[name])) for name in names[:_SHOWN_COLUMNS]))

@@ -10,7 +10,7 @@ from signalbook.codegen.runtime import MessageHandlers, OnUnexpected
 from signalbook.errors import SignalbookError
 from signalbook.messages import Message, Outbound, bind
 from signalbook.messages.bindings.kafka import record
-from signalbook.values import JSON, count_nouns
+from signalbook.values import JSON, format_count
 
 
 class ProduceFailed(SignalbookError):
@@ -72,7 +72,7 @@ class TypedProducer:
         undelivered = self._producer.flush(timeout)
         failures, self._failures = self._failures, []
         if undelivered:
-            records = count_nouns(undelivered, "record is", "records are")
+            records = format_count(undelivered, "record is", "records are")
             failures.append(f"{records} not delivered after {timeout:g} seconds")
         if failures:
             raise ProduceFailed("; ".join(dict.fromkeys(failures)))

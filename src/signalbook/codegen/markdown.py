@@ -12,7 +12,7 @@ from signalbook.formats.tree import Described, SchemaNode
 from signalbook.messages import CompiledDefinition, required_inputs
 from signalbook.messages.definitions.definition import declare_attributes, declare_options
 from signalbook.messages.properties import Property
-from signalbook.values import count_nouns
+from signalbook.values import format_count
 
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]<>#|~!&$]|(?<=\{)%)")
 # A list, a rule, a heading, a directive, where a line begins.
@@ -51,7 +51,7 @@ def _write_index(input: GeneratorInput, names: Mapping[str, str]) -> Iterator[st
         target = names[group].replace("%", "%25").replace(" ", "%20")
         description = str(input.entity(group).get("description") or "")
         ending = f". {_escape_text(description)}" if description else ""
-        yield f"- [{_escape_text(name)}](groups/{target}.md): {count_nouns(len(definitions), 'message')}{ending}"
+        yield f"- [{_escape_text(name)}](groups/{target}.md): {format_count(len(definitions), 'message')}{ending}"
     yield ""
 
 

@@ -12,7 +12,7 @@ from signalbook.confluent.naming import DEFAULT_CONTEXT, GLOBAL_CONTEXT, Subject
 from signalbook.values import JSON, JSONObject
 
 SettingRange: TypeAlias = tuple[Literal["config", "mode", "association"], str, str]
-"""A kind of stored settings with a range of their scopes, from the first one to before the last one."""
+"""A kind of stored settings and a range of their scopes, which includes the first scope but not the last one."""
 LEVELS: Final = (
     "NONE",
     "BACKWARD",

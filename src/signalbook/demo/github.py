@@ -30,7 +30,7 @@ _FETCH_SECONDS: Final = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookPayload:
-    """A real payload: the ``X-GitHub-Event`` name, the name of its schema among the published definitions, the JSON."""
+    """A real payload: the name of its event, the name of its schema among the published definitions, and the JSON."""
 
     event: str
     definition: str

@@ -25,7 +25,7 @@ from signalbook.demo.results import DemoFailed, OutputFolder
 from signalbook.demo.traffic import Place, TrafficTemplate
 from signalbook.pipeline import ReplayJob, replay
 from signalbook.plugins import install
-from signalbook.values import JSONObject, count_nouns
+from signalbook.values import JSONObject, format_count
 
 if TYPE_CHECKING:
     from kafka import KafkaProducer
@@ -145,14 +145,16 @@ class _Stage:
         sound, faulty = parcels.sound_templates(), parcels.faulty_templates()
         plan = traffic.make_plan(sound, faulty, count, max(1, count // 500), seed)
         faults = sum(template.fault is not None for template in plan)
-        self._send(plan, f"{count_nouns(count, 'event')} as the registry defines them, {faults:,} of them with a fault")
+        self._send(
+            plan, f"{format_count(count, 'event')} as the registry defines them, {faults:,} of them with a fault"
+        )
 
         self.console.rule("[bold]A definition changes while the stream runs", align="left")
         count = max(1, count // 10)
-        deliveries = count_nouns(count, "delivery", "deliveries")
+        deliveries = format_count(count, "delivery", "deliveries")
         newer, unknown = ((templates * count)[:count] for templates in parcels.later_templates().values())
         early = self._send(newer, f"{deliveries} with a co2 that nobody declared", "schema_violation")
-        early |= self._send(unknown, f"{count_nouns(count, 'event')} of a type that is not defined", "no_match")
+        early |= self._send(unknown, f"{format_count(count, 'event')} of a type that is not defined", "no_match")
         results.show_reasons(self.console, self.reasons)
         before = self.lake.read(*_CHANGED).column_names
         self._ask_too_much()
@@ -169,22 +171,23 @@ class _Stage:
         with self.console.status("replaying the dead letters by the definitions of now"):
             result = replay(ReplayJob(registry=self.url, output=self.lake.folder, groups=_GROUPS, master=master))
         landed, stay = result.report.landed, result.report.tally.dead_lettered
-        replayed, stay_words = count_nouns(result.replayed, "dead letter"), count_nouns(stay, "stays", "stay")
+        replayed, stay_words = format_count(result.replayed, "dead letter"), format_count(stay, "stays", "stay")
         self.console.print(f"{replayed}: {landed:,} moved to their tables, {stay_words}")
         ends = list(self.lake.ends(_GROUPS))
         results.check(self.due | early, ends)
         dead = sum(not end.startswith("/") for _, end in ends)
         self.console.print(
-            f"[green]✓[/] {len(ends):,} sent = {len(ends) - dead:,} landed + {count_nouns(dead, 'dead letter')}, "
+            f"[green]✓[/] {len(ends):,} sent = {len(ends) - dead:,} landed + {format_count(dead, 'dead letter')}, "
             "each in its one place, once, by partition and offset"
         )
 
     def _send(self, templates: Sequence[TrafficTemplate], description: str, reason: str = "") -> dict[Place, str]:
         """Send events, wait until the stream has processed them, and return the definition of each by its place.
 
-        ``reason`` is that of events whose definition is registered later: until then they must be dead letters.
+        ``reason`` is given for events whose definition is registered later. Until then, they must be dead letters with
+        this reason.
         """
-        partitions = len(self.producer.partitions_for(_TOPIC))  # asked for, the topic is made
+        partitions = len(self.producer.partitions_for(_TOPIC))  # this request creates the topic
         with self.console.status(f"sending {description}"):
             # All are sent before the first is waited for, so that the producer makes batches of them.
             futures = [
@@ -203,7 +206,7 @@ class _Stage:
                 for report in self.stream.news():
                     self._take(report)
                 if time.monotonic() > deadline:
-                    sent = count_nouns(len(self.due), "event was", "events were")
+                    sent = format_count(len(self.due), "event was", "events were")
                     raise DemoFailed(f"{sent} sent, but only {self.read:,} read in time")
                 time.sleep(_POLL_SECONDS)
         return {place: template.definition for place, template in zip(places, templates, strict=True)}
@@ -214,7 +217,7 @@ class _Stage:
         self.fingerprint = report["fingerprint"]
         self.console.print(
             f"[dim]stream │ {report['batch']}, definitions {report['fingerprint'][:8]}:[/] {report['read']:,} read = "
-            f"{report['landed']:,} landed + {count_nouns(report['dead_lettered'], 'dead letter')}"
+            f"{report['landed']:,} landed + {format_count(report['dead_lettered'], 'dead letter')}"
         )
 
     def _ask_too_much(self) -> None:

@@ -51,10 +51,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 @dataclass(slots=True)
 class Program:
-    """A server on ports of its own; ``ports`` by what they are for.
-
-    ``ready`` is what it says in its log once it serves.
-    """
+    """A server with its own ``ports``, by their purpose. Its log contains ``ready`` once it serves."""
 
     name: str
     folder: Path

@@ -21,7 +21,7 @@ from signalbook.errors import SignalbookError
 from signalbook.pipeline import Report
 from signalbook.pipeline.table_names import CATALOG_DATABASE
 from signalbook.pipeline.tables.catalogs import NAME
-from signalbook.values import count_nouns
+from signalbook.values import format_count
 
 _DEAD_LETTERS: Final = "dead_letters"
 _MAX_TEXTS: Final = 5
@@ -125,7 +125,7 @@ def show_faults(console: Console, ledger: TrafficLedger) -> None:
     """Print the seeded faults, all of which were found."""
     words = [f"{count:,} {fault}" for fault, count in ledger.seeded.items()]
     if ledger.nonconforming:
-        nonconforming = count_nouns(ledger.nonconforming, "real payload that does", "real payloads that do")
+        nonconforming = format_count(ledger.nonconforming, "real payload that does", "real payloads that do")
         words.append(f"{nonconforming} not meet their own published schema")
     console.print(
         "[green]✓[/] each of these became a dead letter for its reason, and nothing else: " + ", ".join(words)

@@ -24,7 +24,7 @@ from signalbook.demo.traffic import TrafficTemplate
 from signalbook.events import definitions as events
 from signalbook.pipeline import Job, Progress
 from signalbook.pipeline import run as run_pipeline
-from signalbook.values import JSONObject, count_nouns, dump_json
+from signalbook.values import JSONObject, dump_json, format_count
 
 _SEED: Final = 1805
 _LEAST_LIVE: Final = 200
@@ -186,7 +186,7 @@ def _replay(console: Console, folder: Path, url: str, stream: TrafficStream, mas
     lake = OutputFolder(folder=folder / "lake" / stream.name, table_format=stream.table_format)
     with console.status("writing deliveries"):
         ledger = traffic.write(files, stream.plan)
-    console.print(f"{count_nouns(len(ledger.due), 'delivery', 'deliveries')}, {ledger.bytes / 1e6:,.0f} MB")
+    console.print(f"{format_count(len(ledger.due), 'delivery', 'deliveries')}, {ledger.bytes / 1e6:,.0f} MB")
     job = Job(
         registry=url,
         groups=stream.groups,
@@ -200,7 +200,7 @@ def _replay(console: Console, folder: Path, url: str, stream: TrafficStream, mas
     with console.status("") as status:
 
         def show_progress(now: Progress) -> None:
-            dead_letters = count_nouns(now.dead_lettered, "dead letter")
+            dead_letters = format_count(now.dead_lettered, "dead letter")
             status.update(f"{now.stage}: {now.read:,} read, {now.landed:,} landed, {dead_letters}")
 
         report = run_pipeline(job, progress=show_progress)

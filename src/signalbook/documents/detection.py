@@ -18,8 +18,8 @@ _DIALECTS: Final = {
 _KEYWORDS: Final = frozenset({"properties", "additionalProperties", "required", "items", "$defs", "definitions"})
 """An object with one of these members and a type is almost certainly a JSON Schema."""
 _XSD: Final = "XSD/1.1"
-# The root element, whose prefix must be bound to the namespace, after comments and processing instructions. Nothing is
-# tried twice, however many there are.
+# The root element after any comments and processing instructions. Its prefix must be bound to the namespace of XML
+# Schema. However many comments there are, each is read only once.
 _XSD_ROOT: Final = re.compile(
     rb"""(?:\xef\xbb\xbf)?(?:\s++|<\?.*?\?>|<!--.*?-->)*+<(?:([\w.-]++):)?+schema(?=\s)[^>]*?"""
     rb"""\sxmlns(?(1):\1)\s*+=\s*+["']http://www\.w3\.org/2001/XMLSchema["']""",
@@ -35,7 +35,7 @@ _CONTENT_TYPES: Final = {
 
 
 def guess_format(name: str, content: bytes) -> str:
-    """Return the format that the name or the content of a file shows, ``""`` if neither does."""
+    """Return the format of a schema file by its name or its content, ``""`` if neither shows it."""
     lowered = name.lower()
     if lowered.endswith(".avsc"):
         return "Avro/1.12.0"
@@ -51,14 +51,14 @@ def guess_format(name: str, content: bytes) -> str:
 
 
 def guess_document_format(document: JSON) -> str:
-    """Return the format that the content of a JSON document shows, or ``""``."""
+    """Return the format of a schema in JSON by its content, ``""`` if the content does not show it."""
     if not isinstance(document, dict):
         return ""
     if document.get("type") in ("record", "enum", "fixed") and "name" in document:
         return "Avro/1.12.0"
     stated = document.get("$schema")
     if stated is None and document.get("type") in ("object", "array") and document.keys() & _KEYWORDS:
-        # What validators take for granted where no dialect is named.
+        # Validators assume these dialects if a schema names none.
         return "JsonSchema/draft-07" if "definitions" in document else "JsonSchema/draft/2020-12"
     if str(stated).startswith("https://json-structure.org/meta/"):
         return "JsonStructure/draft-04"

@@ -15,7 +15,7 @@ from signalbook.values import JSON, JSONError, JSONObject, parse_json
 from signalbook.xid import ROOT, Kind, Xid, XidError
 
 _EXAMPLE: Final = '{"messagegroups": {...}}'
-_KINDS: Final = {str: "text", list: "a list", bool: "true or false", type(None): "null"}
+_JSON_TYPE_NAMES: Final = {str: "text", list: "a list", bool: "true or false", type(None): "null"}
 _MODEL_KEYS: Final = frozenset({"$schema", "attributes", "description", "documentation", "groups", "icon", "labels"})
 
 
@@ -39,7 +39,7 @@ def make_upload(document: JSON, *, to: Xid | None = None) -> Upload:
     ``xid``. It may also be a model source. Any other document is the body of the Registry. Raises ``DocumentError``.
     """
     if not isinstance(document, dict):
-        kind = _KINDS.get(type(document), "a number")
+        kind = _JSON_TYPE_NAMES.get(type(document), "a number")
         raise DocumentError(f"a registry document is a JSON object, such as {_EXAMPLE}, but this is {kind}")
     if to is not None:
         return Upload(target=to, body=_strip_identity(document, to))

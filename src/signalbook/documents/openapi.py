@@ -24,7 +24,7 @@ from signalbook.documents.references import (
     split_place,
 )
 from signalbook.documents.standalone import StandaloneSchema
-from signalbook.values import JSON, JSONObject, count_nouns
+from signalbook.values import JSON, JSONObject, format_count
 
 _SUPPORTED_VERSION: Final = re.compile(r"3\.([0-2])(\.[0-9]+)?(-[\w.-]+)?", re.ASCII)
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
@@ -347,7 +347,7 @@ class _Schemas:
         """Note what was changed in schemas, and how many schemas no webhook uses."""
         for (top, number, text), places in self.changes.items():
             first = min(places)
-            count_text = f" (and in {count_nouns(len(places) - 1, 'more place')} of it)" if len(places) > 1 else ""
+            count_text = f" (and in {format_count(len(places) - 1, 'more place')} of it)" if len(places) > 1 else ""
             self.reader.report(first if len(places) == 1 else top, f"{text}{count_text}", number)
         tops = {_find_top_place(place) for place in self.used}
         components = self.reader.object(self.reader.document.get("components"), "/components")

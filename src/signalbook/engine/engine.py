@@ -184,7 +184,7 @@ class Engine:
             session = Session(
                 transaction,
                 self._cache.read(transaction.settings),
-                read=self._store.read,
+                open_read=self._store.read,
                 settings=self._settings,
                 admin=admin,
             )
@@ -200,7 +200,7 @@ class Engine:
         """
         with self._store.write() as transaction:
             configuration = self._cache.read(transaction.settings)
-            batch = Batch(transaction, configuration, read=self._store.read, settings=self._settings)
+            batch = Batch(transaction, configuration, open_read=self._store.read, settings=self._settings)
             yield batch
         self._notify_listeners(batch)
 
@@ -289,11 +289,11 @@ class Batch:
     """
 
     def __init__(
-        self, transaction: WriteTransaction, configuration: Configuration, *, read: OpenRead, settings: Settings
+        self, transaction: WriteTransaction, configuration: Configuration, *, open_read: OpenRead, settings: Settings
     ) -> None:
         self._transaction = transaction
         self._configuration = configuration
-        self._read = read
+        self._open_read = open_read
         self._settings = settings
         self.audited: list[AuditEntry] = []
         self.administered = False
@@ -317,7 +317,11 @@ class Batch:
         """Open the next session as ``Engine.writing`` does, but do not commit yet. ``access`` as in ``Session``."""
         with self._transaction.savepoint():
             session = Session(
-                self._transaction, self._configuration, read=self._read, settings=self._settings, access=access
+                self._transaction,
+                self._configuration,
+                open_read=self._open_read,
+                settings=self._settings,
+                access=access,
             )
             yield session
             session.finish()
@@ -336,7 +340,7 @@ class Batch:
             yield Session(
                 self._transaction,
                 self._configuration,
-                read=self._read,
+                open_read=self._open_read,
                 settings=self._settings,
                 compatibility=compatibility,
                 access=access,
@@ -352,8 +356,8 @@ class _Undone(Exception):
 class Session:
     """Commands in one transaction. Each command sees the writes of the commands before it.
 
-    ``transaction`` is the store's transaction, for data that must be committed together with the registry. ``read``
-    opens another one, which reads what is committed, for work that is done after the write's turn. ``settings``
+    ``transaction`` is the store's transaction, for data that must be committed together with the registry.
+    ``open_read`` opens another one that reads committed data, for work after the turn of the write. ``settings``
     define rules for writes that go beyond the specification; ``admin`` and ``compatibility`` are as in ``Context``.
     Entities that ``access`` cannot read are invisible, and a command that ``access`` does not allow raises
     ``Forbidden``. A ``trial`` is rolled back, so it needs only the right to read. ``correlationid`` identifies the
@@ -365,7 +369,7 @@ class Session:
         transaction: WriteTransaction,
         configuration: Configuration,
         *,
-        read: OpenRead,
+        open_read: OpenRead,
         settings: Settings,
         admin: bool = False,
         compatibility: str | None = None,
@@ -376,7 +380,7 @@ class Session:
         self.access = access
         self._permission = WritePermission(access, trial=trial)
         self._writer = transaction.entities
-        self._read = read
+        self._open_read = open_read
         self._settings = settings
         self._admin = admin
         self._changes: list[Change] = []
@@ -539,7 +543,7 @@ class Session:
 
     @contextmanager
     def _open_snapshot(self) -> Iterator[tuple[Reader, IndexReader]]:
-        with self._read() as reading:
+        with self._open_read() as reading:
             yield restrict_reader(reading.entities, self.access), reading.index
 
     def _make_context(
@@ -556,7 +560,7 @@ class Session:
             flags=flags,
             target=target,
             now=self.now,
-            rows=loader or self._make_loader(),
+            loader=loader or self._make_loader(),
             admin=self._admin,
             compatibility=self._compatibility,
             incompatible_changes=self._settings.incompatible_changes,

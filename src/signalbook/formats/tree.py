@@ -108,7 +108,7 @@ def list_constraints(schema: dict[str, JSON], names: Iterable[str]) -> tuple[tup
 
 
 def list_json_constraints(schema: dict[str, JSON], names: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Return the keywords in ``names``, an enum, and the ban on other members, for schemas written in JSON."""
+    """Return the constraints of a schema in JSON: the keywords ``names``, the enum, and the ban on other members."""
     limits = list_constraints(schema, names)
     if isinstance(schema.get("enum"), list):
         limits = (("one of", ", ".join(format_text(value) for value in take_first(schema["enum"]))), *limits)

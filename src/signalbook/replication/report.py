@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from signalbook.values import JSONObject, count_nouns
+from signalbook.values import JSONObject, format_count
 from signalbook.xid import Kind, Xid
 
 _MAX_LISTED: Final = 1000
@@ -116,7 +116,7 @@ class CopyReport:
     def _format_kinds(self, outcome: CopyOutcome) -> Iterator[str]:
         for kind in self.kinds:
             if number := self.counts[outcome, kind]:
-                yield count_nouns(number, kind)
+                yield format_count(number, kind)
 
     def summary(self) -> JSONObject:
         """Return the number of entities by outcome."""

@@ -129,8 +129,10 @@ class Dialect(Protocol):
         return self.insert(table).values({name: bindparam(name) for name in names})
 
     def update_many(self, table: Table, names: Collection[str]) -> ClauseElement:
-        """Return an UPDATE for ``run_many``: set the columns ``names`` of the row with a ``key``. Parameters are these
-        columns by name."""
+        """Return an UPDATE for ``run_many`` that sets the columns ``names`` of the row with a ``key``.
+
+        Its parameters are the key and these columns, by name.
+        """
         return update(table).where(table.c.key == bindparam("key")).values({name: bindparam(name) for name in names})
 
     def run_many(self, connection: DriverConnection, sql: str, rows: Sequence[Parameters]) -> int:

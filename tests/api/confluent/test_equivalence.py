@@ -7,7 +7,7 @@ import pytest
 from tests.api.confluent.conftest import Api, record
 
 from signalbook.api.confluent import equivalence
-from signalbook.api.confluent.resolution import load_stored_references
+from signalbook.api.confluent.resolution import load_referred_schemas
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.work import require
 
@@ -73,7 +73,7 @@ def test_inlined_avro_types_equal_references(api: Api) -> None:
 
 
 def test_references_of_versions_are_read_until_one_is_equal(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few versions at a time, newest first. Their documents count for the memory of postponed work."""
+    """Versions are read a few at a time, newest first. Their documents count for the memory of postponed work."""
     header: dict[str, Any] = {"type": "record", "name": "H", "fields": []}
     api.register("h", json.dumps(header))
     api.ask("PUT", "/config/s", {"compatibility": "NONE"})
@@ -86,14 +86,14 @@ def test_references_of_versions_are_read_until_one_is_equal(api: Api, monkeypatc
 
     def load(subjects: Any, version: SchemaVersion) -> Any:
         read.append(version.version)
-        return load_stored_references(subjects, version)
+        return load_referred_schemas(subjects, version)
 
     def work_out(key: Any, compute: Any, *, size: int) -> Any:
         sizes.append(size)
         return require(key, compute, size=size)
 
     monkeypatch.setattr(equivalence, "_VERSIONS_AT_ONCE", 2)
-    monkeypatch.setattr(equivalence, "load_stored_references", load)
+    monkeypatch.setattr(equivalence, "load_referred_schemas", load)
     monkeypatch.setattr(equivalence, "require", work_out)
     whole = {"type": "record", "name": "R3", "fields": [{"name": "h", "type": header}]}
     assert api.ask("POST", "/subjects/s", {"schema": json.dumps(whole)})["version"] == 4

@@ -129,7 +129,7 @@ INVALID = {
 @pytest.mark.parametrize("kind", INVALID)
 @pytest.mark.parametrize("way", ["validateFields", "force", "IMPORT"])
 def test_schema_that_is_checked_after_the_turn_is_refused_as_invalid(api: Api, kind: str, way: str) -> None:
-    """Its references make it too large for the turn. No other check may run, or answer, before this one."""
+    """Its references make it too large for the turn. No other check may run or fail before this one."""
     api.register("p", LARGE_PROTOBUF if kind == "PROTOBUF" else LARGE_AVRO, schemaType=kind)
     api.register("s", 'syntax = "proto3"; message M {}' if kind == "PROTOBUF" else ONE, schemaType=kind)
     body: dict[str, Any] = {

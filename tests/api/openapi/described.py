@@ -20,11 +20,11 @@ class Described:
 
     @property
     def statuses(self) -> set[tuple[str, str, str]]:
-        """All methods and paths with their documented statuses."""
+        """The documented statuses of all methods and paths."""
         return {(*key, status) for key, operation in self.operations.items() for status in operation["responses"]}
 
     def resolved(self, value: Any) -> Any:
-        """``value`` with every reference in place, whatever document it names."""
+        """Return ``value`` with all references replaced by what they refer to, also in other documents."""
         if isinstance(value, list):
             return [self.resolved(item) for item in value]
         if not isinstance(value, dict):
@@ -37,14 +37,14 @@ class Described:
         return self.resolved(target)
 
     def schemas_of(self, response: Any) -> list[Any]:
-        """The schemas of a response; where the draft refers to a schema in place of a response, that one."""
+        """Return the schemas of a response, also if the draft refers to a schema instead of a response."""
         if "content" in (whole := self.resolved(response)):
             return [content["schema"] for content in whole["content"].values()]
         return [whole] if "$ref" in response else []
 
 
 def read_openapi(file: Path, schemas: Path | None = None) -> Described:
-    """Read an OpenAPI document, whose references lead into the JSON of ``schemas``, or into itself."""
+    """Read an OpenAPI document. Its references lead into the JSON of ``schemas``, or into the document itself."""
     document = yaml.safe_load(file.read_text(encoding="utf-8"))
     operations = {
         (method, path): item[method] for path, item in document["paths"].items() for method in METHODS if method in item

@@ -335,7 +335,7 @@ def record_calls_in_turn(monkeypatch: pytest.MonkeyPatch, name: str) -> list[obj
 def test_stored_document_is_not_indented_in_the_turn_of_the_write(
     explorer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = record_calls_in_turn(monkeypatch, "indent_line")
+    calls = record_calls_in_turn(monkeypatch, "indent_single_line")
     path = f"{SCHEMA}/versions"
     form = opened(explorer, path) | {"document": '{"type": "object"}'}
     for do, status in (("check", 200), ("save", 303)):
@@ -474,7 +474,7 @@ def test_compatibility_is_chosen_for_a_new_schema(explorer: Client) -> None:
     form = opened(explorer, path) | {"id": "paid", "document": '{"type": "object", "properties": {}}'}
     assert form["compatibility"] == ""
     page = show(explorer, f"/-/edit{path}")
-    assert "full: A new version and the version before can read each other's data." in page.words("main")
+    assert "full: A new version and the previous version can read each other's data." in page.words("main")
     assert "compatibility" not in opened(explorer, "/messagegroups/shop/messages"), "messages are not compared"
     other = {"attributes": '{"meta": {"labels": {"a": "b"}}}'}
     assert post(explorer, path, form | {"compatibility": "full"} | other).status_code == 303
@@ -493,7 +493,7 @@ def test_compatibility_of_a_schema_is_shown_and_changed(explorer: Client) -> Non
     assert post(explorer, path, opened(explorer, path) | {"compatibility": "backward"}).status_code == 303
     assert explorer.get(path).json()["compatibility"] == "backward"
     page = show(explorer, SCHEMA)
-    assert "Compatibility: backward A new version can read data of the version before." in page.words("main")
+    assert "Compatibility: backward A new version can read data of the previous version." in page.words("main")
     assert page.links()["Change the rule"] == f"/ui/-/edit{path}#field-compatibility"
     assert "no compatibility rule" not in page.words()
     form = opened(explorer, path)

@@ -1,4 +1,4 @@
-"""Documents over HTTP, on every database: what the cases of the conformance kit do not hold."""
+"""Documents over HTTP, on every database: what the cases of the conformance kit do not test."""
 
 import pytest
 from tests.api.conftest import Client

@@ -1,4 +1,4 @@
-"""Metadata over HTTP, on every database: what the cases of the conformance kit do not hold."""
+"""Metadata over HTTP, on every database: what the cases of the conformance kit do not test."""
 
 from typing import Any
 

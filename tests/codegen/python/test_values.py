@@ -1,4 +1,4 @@
-"""What is built, bound, matched, validated and parsed is the value that was given: random and all types."""
+"""A value is unchanged after it was built, bound, matched, validated and parsed: random values of all types."""
 
 import tempfile
 from collections.abc import Iterator

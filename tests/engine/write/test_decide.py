@@ -24,8 +24,8 @@ FILES = "/dirs/d1/files"
 F1 = f"{FILES}/f1"
 
 
-class FakeRows:
-    """Stored rows in memory: the Versions that are neighbours of a new one, and documents. It notes what is asked."""
+class FakeLoader:
+    """A loader of Versions next to a new one, and of documents, from memory. ``asked`` are the calls of its methods."""
 
     def __init__(self, *neighbours: Row, contents: tuple[bytes, ...] = ()) -> None:
         self.asked: list[str] = []
@@ -70,20 +70,20 @@ class FakeRows:
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def context_of(command: Command, model: Model, rows: FakeRows) -> Context:
+def context_of(command: Command, model: Model, loader: FakeLoader) -> Context:
     return Context(
         model=model,
         capabilities=list_initial(),
         flags=command.flags,
         target=command.target,
         now=NOW,
-        rows=rows,
+        loader=loader,
     )
 
 
-def decision_of(command: Command, model: Model, rows: FakeRows) -> CommandDecision:
+def decision_of(command: Command, model: Model, loader: FakeLoader) -> CommandDecision:
     """A decision about an empty registry."""
-    context = context_of(command, model, rows)
+    context = context_of(command, model, loader)
     root = OwnerCopy(xid=ROOT, createdat=NOW, modifiedat=NOW, attributes={"registryid": "r"})
     return CommandDecision(command, WorkingTree(registry=root), context)
 
@@ -92,17 +92,17 @@ def test_a_decision_has_no_store() -> None:
     """A decision depends only on the loaded entities, and states what else it needs."""
     model = compile_model(model_of(hasdocument=False))
     command = Command(method=Method.PUT, target=Xid.parse(f"{F1}/versions/v1"), body={"name": "x"})
-    rows = FakeRows()
-    decision = decision_of(command, model, rows)
+    loader = FakeLoader()
+    decision = decision_of(command, model, loader)
     decision.add(read_intent(command, model))
-    assert rows.asked == ["find_cross_references"]
+    assert loader.asked == ["find_cross_references"]
     version = decision.tree.resources[Xid.parse(F1)].versions["v1"]
     assert (version.attributes, version.ancestorid) == ({"name": "x"}, "v1")
 
 
 @pytest.mark.parametrize(("kind", "code"), [("long", ""), ("string", "compatibility_violation")])
 def test_a_decision_asks_for_what_it_compares(kind: str, code: str) -> None:
-    """Of a schema with many Versions it asks for the neighbours of the new one, and for the document before it."""
+    """Of a schema with many Versions, it loads the neighbours of the new one and the document of the previous one."""
     schema = Xid.parse("/schemagroups/g/schemas/s")
     before = b'{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}'
     stamps: dict[str, Any] = {"epoch": 1, "createdat": NOW, "modifiedat": NOW}
@@ -117,11 +117,11 @@ def test_a_decision_asks_for_what_it_compares(kind: str, code: str) -> None:
         rank="",
         **stamps,
     )
-    rows = FakeRows(first, contents=(before,))
+    loader = FakeLoader(first, contents=(before,))
     model = compile_model(builtin("default"))
     body: JSONObject = {"schema": json.loads(before.replace(b"int", kind.encode())), "format": "Avro/1.12"}
     command = Command(method=Method.PUT, target=schema / "versions" / "2", body=body)
-    decision = decision_of(command, model, rows)
+    decision = decision_of(command, model, loader)
     owner = Row(key=1, parent=0, xid=schema.owner, attributes={}, **stamps)
     resource = Row(
         key=2,
@@ -141,12 +141,12 @@ def test_a_decision_asks_for_what_it_compares(kind: str, code: str) -> None:
     except RegistryError as error:
         refused = error.code
     assert refused == code
-    assert rows.asked[:3] == ["add_neighbours manual", "add_compared 2", "load"]
+    assert loader.asked[:3] == ["add_neighbours manual", "add_compared 2", "load"]
     assert copy.versions["2"].ancestorid == "1"
 
 
-class UncommittedRows(FakeRows):
-    """A schema that an earlier command of the transaction wrote: only the turn can load it."""
+class UncommittedLoader(FakeLoader):
+    """A loader of a schema that an earlier command of the transaction wrote: only the turn can load it."""
 
     def __init__(self, row: Row, content: bytes) -> None:
         super().__init__(contents=(content,))
@@ -171,15 +171,15 @@ def test_work_after_a_turn_uses_references_as_the_turn_resolved_them() -> None:
     command = Command(method=Method.PUT, target=schema, body={})
     budget = Work(steps=0, seconds=0)
     for _ in range(3):
-        rows = UncommittedRows(row, content)
-        context = context_of(command, compile_model(model_of()), rows)
+        loader = UncommittedLoader(row, content)
+        context = context_of(command, compile_model(model_of()), loader)
         name = context.documents.keep(large)
         texts = [(name, "JsonSchema/draft-07")]
         with budget.in_turn():
             outcome = check_with_references("key", texts, schema, lambda text: [text.resolve(str(other))], context)
         if outcome is not None:
             break
-        rows.documents.loaded.clear()  # as ``Documents.forget`` does for a Resource with many Versions
+        loader.documents.loaded.clear()  # as ``Documents.forget`` does for a Resource with many Versions
         budget.work_out()
     assert outcome is not None
     assert outcome.items == [content]
@@ -191,11 +191,11 @@ def test_schemas_with_equal_documents_and_references_are_checked_together() -> N
     stamps: dict[str, Any] = {"epoch": 1, "createdat": NOW, "modifiedat": NOW, "attributes": {}}
     row = Row(key=1, parent=0, xid=other, document=digest(content), **stamps)
     command = Command(method=Method.PUT, target=ROOT, body={})
-    context = context_of(command, compile_model(model_of()), UncommittedRows(row, content))
+    context = context_of(command, compile_model(model_of()), UncommittedLoader(row, content))
     texts = [(context.documents.keep(b"x"), "JsonSchema/draft-07")]
     resolved: list[bytes | None] = []
 
-    def judge(text: SchemaText) -> list[bytes | None]:
+    def check(text: SchemaText) -> list[bytes | None]:
         assert text.resolve is not None
         resolved.append(text.resolve(str(other)))
         return resolved[-1:]
@@ -203,7 +203,7 @@ def test_schemas_with_equal_documents_and_references_are_checked_together() -> N
     with Work(steps=0, seconds=0).in_turn():
         for number in range(10):
             schema = Xid.parse(f"/dirs/d/files/f{number}/versions/1")
-            outcome = check_with_references("key", texts, schema, judge, context)
+            outcome = check_with_references("key", texts, schema, check, context)
             assert outcome is not None
             assert outcome.items == [content]
     assert resolved[-1] == content

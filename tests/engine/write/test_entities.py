@@ -93,7 +93,7 @@ def test_given_modifiedat_survives_a_knock_on_change(registry: Registry) -> None
 
 
 def test_times_not_given_are_one_instant(registry: Registry) -> None:
-    """R42; meta keeps its creation time through an update."""
+    """An update keeps the creation time of the meta entity (R42)."""
     registry.put(F1, {"versionid": "v0", "createdat": OLD})
     created = registry.row(F1).createdat
     registry.put(F1, {"meta": {}, "versions": {"v1": {}, "v2": {}}})

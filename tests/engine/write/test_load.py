@@ -207,14 +207,14 @@ Found = TypeVar("Found")
 def context_of(registry: Registry, reader: ReadTransaction) -> Context:
     with registry.engine.reading() as view:
         model, capabilities = view.model, view.capabilities
-    rows = WriteLoader(reader.entities, reader.index, Stored(BASE), Documents())
+    loader = WriteLoader(reader.entities, reader.index, Stored(BASE), Documents())
     return Context(
         model=model,
         capabilities=capabilities,
         flags=Flags(),
         target=ROOT,
         now=START,
-        rows=rows,
+        loader=loader,
     )
 
 
@@ -224,7 +224,7 @@ def asked(context: Context, question: Callable[[], Found]) -> Found:
         answer, missing = question(), context.take_missing(contents=True)
         if missing is None:
             return answer
-        context.rows.load(missing)
+        context.loader.load(missing)
 
 
 @pytest.mark.parametrize(

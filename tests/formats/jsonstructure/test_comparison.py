@@ -130,7 +130,7 @@ def test_types_of_properties(old: JSON, new: JSON, backward: str | None, forward
 
 
 def test_primitive_types_agree_with_the_validator() -> None:
-    """Every pair of types: a value of one that the other refuses is a difference."""
+    """For every pair of types, a value of one type that the other one rejects has to be a difference."""
     kinds: list[JSONObject] = [{"type": kind} for kind in KINDS] + [
         {"type": "decimal", "precision": precision, "scale": scale} for precision in (1, 2, 20) for scale in (0, 1, 2)
     ] + [{"type": "string", "maxLength": most} for most in (0, 1, 2, 20, 36)]  # fmt: skip

@@ -203,7 +203,7 @@ def test_an_endpoint_takes_its_own_protocol(protocol: str, refused: bool) -> Non
 
 @pytest.mark.parametrize("envelope", [{}, EVENT])
 def test_binary_payload_cannot_be_marked_as_text(envelope: dict[str, Any]) -> None:
-    """A receiver would reject such a message (K-43), so that it is not made, except in a structured event of JSON."""
+    """A receiver would reject such a message (K-43), so it is not built, except as a structured event in JSON."""
     options = {"topic_name": "a", "payload_format_indicator": 1}
     definition = define(**envelope, protocol="MQTT/5.0", protocoloptions=options)
     context = {"shop": "7"} if envelope else {}

@@ -48,7 +48,7 @@ def sent(output: Path) -> set[str]:
 
 
 def number_events(parcels: Any, first: int, count: int) -> Iterator[tuple[dict[str, Any], bool]]:
-    """Yield events, of which each tenth is wrong, and True for each third, which is sent in binary mode."""
+    """Yield events, each with True if it is sent in binary mode. One in ten is invalid, one in three in binary mode."""
     for number in range(first, first + count):
         yield parcels.event(number, **({"data": {"id": 1}} if number % 10 == 9 else {})), number % 3 == 1
 

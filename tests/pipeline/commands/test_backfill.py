@@ -1,4 +1,4 @@
-"""What landed beside its columns moves into those that are declared by now, once, even if a backfill dies."""
+"""Values that had no column are moved into columns that were declared since, once, even if a backfill is killed."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Small files become few, and no row is lost or doubled, even if a compaction dies."""
+"""Small files are merged, and no row is lost or doubled, even if a compaction is killed."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

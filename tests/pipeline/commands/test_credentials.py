@@ -71,7 +71,7 @@ def run_by(definitions: Path, parcels: Any, tmp_path: Path) -> RunBy:
 def test_a_run_by_a_role(
     way: str, table_format: str, s3proxy: Broker, run_by: RunBy, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Driver and workers ask for keys by themselves."""
+    """The driver and the workers each request their keys."""
     root = place("s3proxy", tmp_path, request)
     store = {"AWS_ENDPOINT_URL_S3": root.storage.get("endpoint"), "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
     run_by(root, table_format, {**store, **role(way, request, tmp_path)})
@@ -124,7 +124,7 @@ def test_a_run_by_an_identity_on_azurite(
 
 
 def check_tokens(root: Place, tokens: TokenServer, printed: str) -> None:
-    """Check that tokens expired meanwhile, and that no credential was printed or stored."""
+    """Check that tokens expired during the run, and that no credential was printed or stored."""
     assert sum(map(tokens.is_valid, tokens.issued)) < len(tokens.issued)
     contents = [(root / entry.path).read() for entry in root.list_files(deep=True)]
     for secret in (PROOF, *tokens.issued):

@@ -1,4 +1,4 @@
-"""Dead letters that conform by now are moved, once, even if a replay dies; all others stay as they are."""
+"""Dead letters that conform now are moved once, even if a replay is killed. All others stay unchanged."""
 
 import json
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def events(parcels: Any) -> list[JSONObject]:
 
 @pytest.fixture
 def make_job(tmp_path: Path, definitions: Path, parcels: Any) -> Make:
-    """Lands the six events in a format, and makes jobs to replay its dead letters."""
+    """A function that lands the six events in a table format, and returns a job that replays its dead letters."""
     (tmp_path / "in.jsonl").write_bytes(parcels.lines(*events(parcels)) + b"{\n")
 
     def make(table_format: TableFormat, **options: Any) -> ReplayJob:
@@ -94,7 +94,7 @@ def test_conforming_letters_are_replayed(make_job: Make, table_format: TableForm
 
 
 def test_a_killed_replay_is_completed_by_the_next(make_job: Make, definitions: Path) -> None:
-    """One of two tables has lost or got its rows when the driver dies."""
+    """The driver is killed when one of two tables has lost or received its rows."""
     job = make_job("parquet")
     relax(definitions)
     killed_at("committing", 1, replay, job, forked=True)

@@ -164,10 +164,11 @@ die_at(*pickle.load(sys.stdin.buffer))
 
 
 def killed_at(stage: str, progress_done: int | None, command: Callable[..., Any], job: Any, *, forked: bool) -> None:
-    """Kill a process that does ``job`` by ``command`` when it has come that far; without ``done`` to that stage at all.
+    """Start a process that executes ``job`` with ``command``, and kill it at this progress.
 
-    One that is forked has the Spark of this process, and is there at once; clients of stores and the library of Delta
-    work in none. Another has a Java and workers of its own, which outlive it by a moment.
+    It is killed at ``progress_done`` of ``stage``, or when ``stage`` begins if ``progress_done`` is None. A forked
+    process starts at once and has the Spark of this process, but clients of stores and the library of Delta do not
+    work in it. Another process starts its own Java and workers, which end a moment after it.
     """
     if forked:
         pid = os.fork()
@@ -199,7 +200,7 @@ def merge_or_soak(*case: Any) -> Any:
 
 
 KILLED_LAKES = [pytest.param("delta", marks=pytest.mark.merge), pytest.param("delta-s3proxy", marks=pytest.mark.soak)]
-"""Tables that a backfill and a compaction are killed at. Drivers of other tables crash in test_crashes.py."""
+"""The kinds of tables for which a backfill and a compaction are killed. For others see test_crashes.py."""
 KILLED_AT = [("processing", 0), ("prepared", 0), ("committing", 0), ("committing", 1), ("committed", 2)]
 SLOW = [("local", "parquet"), ("local", "delta"), ("s3mock", "parquet"), ("s3proxy", "iceberg"), ("s3proxy", "delta")]
 KILLS = [("local", "iceberg", *stage) for stage in KILLED_AT]

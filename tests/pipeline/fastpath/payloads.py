@@ -70,7 +70,7 @@ def check_as(schema: Schema, payloads: list[bytes], content_type: str = "", *, t
 
 @st.composite
 def spoilt(draw: st.DrawFn, payload: bytes) -> bytes:
-    """The payload as it is, or with a byte changed, more bytes, fewer, or once more."""
+    """Return the payload unchanged, with another byte, with more or fewer bytes, or twice."""
     place = draw(st.integers(0, len(payload)))
     match draw(st.sampled_from(["as it is", "as it is", "byte", "more", "cut", "twice"])):
         case "byte":

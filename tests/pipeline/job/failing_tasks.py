@@ -1,4 +1,4 @@
-"""Tasks that fail. They are apart from their tests, because the processes that run them import this module alone."""
+"""Tasks that fail. They are not in the module of their tests, because the processes that run them import only this."""
 
 import os
 import signal

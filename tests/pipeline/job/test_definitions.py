@@ -195,9 +195,9 @@ def test_hidden_definitions_are_reported(definitions: Path, tmp_path: Path, parc
 
 
 def scripted(document: Any, *exports: int, held: Event | None = None) -> AbstractContextManager[str]:
-    """A registry whose feed stands still, and that answers to reads with one status after the other, at last 200.
+    """A registry whose feed has no events, and that answers reads with one status after the other, finally 200.
 
-    With ``held`` its feed says nothing until that is set.
+    With ``held``, its feed does not respond until the event ``held`` is set.
     """
     remaining = list(exports)
     headers = {"Content-Type": "application/json", "Link": "<http://127.0.0.1/events?after=7>;rel=last"}

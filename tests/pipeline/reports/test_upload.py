@@ -128,7 +128,7 @@ class Scripted:
 
 @pytest.fixture
 def scripted() -> Iterator[Callable[..., Scripted]]:
-    """Makes servers that answer one status after the other, the last one for ever; ``asked`` counts."""
+    """A function that starts a server with these statuses, one for each request; the last one is repeated."""
     with ExitStack() as servers:
 
         def make(*statuses: int) -> Scripted:

@@ -21,7 +21,7 @@ COLUMNS = {"a": INT}
 
 @dataclass(slots=True)
 class Passage:
-    """A way to the catalog. It applies fates to the next commits of tables, and delivers all other requests."""
+    """A proxy of the catalog. It applies fates to the next commits of tables, and delivers all other requests."""
 
     url: str
     fates: list[Fate] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Passage:
 
 
 def timed_out(_: Asked, deliver: Deliver) -> Answer:
-    """The table is committed, and what stands before the catalog says that it does not know."""
+    """Commit the table, but answer as a proxy whose request timed out."""
     deliver()
     body = b'{"error": {"message": "slow", "type": "GatewayTimeout", "code": 504}}'
     return Answer(504, (("content-type", "application/json"), ("content-length", str(len(body)))), body)
@@ -40,7 +40,7 @@ def timed_out(_: Asked, deliver: Deliver) -> Answer:
 
 @pytest.fixture
 def way(request: pytest.FixtureRequest) -> Iterator[Passage]:
-    """A way to the catalog."""
+    """A proxy of the catalog."""
     with store_way(int(rest_choice(request).properties["uri"].rpartition(":")[2])) as opened:
         opened.fate = passage = Passage(url=f"http://127.0.0.1:{opened.own}")
         yield passage

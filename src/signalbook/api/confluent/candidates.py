@@ -161,7 +161,7 @@ def build_candidate(
 def _normalize(body: SchemaBody, text: SchemaText, accepted_rules: frozenset[str]) -> SchemaBody:
     """Return the normalized Protobuf schema, or ``body`` if it cannot be normalized for an accepted reason.
 
-    In a write, raises ``Postponed`` if it takes too long for its turn.
+    In a write, raises ``Postponed`` if this takes too long for the turn.
     """
     with complete():
         outcome = check_within_budget("normalized", (text,), _normalize_text)

@@ -64,15 +64,15 @@ def find_differences(
     """
     required_rule = rule(config[_LEVEL])
     compared = _select_comparable(metadata, config, versions)
-    reasons = _find_reserved(new, metadata, compared) if config.get("validateFields") else []
+    reasons = _find_field_conflicts(new, metadata, compared) if config.get("validateFields") else []
     if required_rule is None or not compared:
         return reasons
     policy = str(config.get("compatibilityPolicy"))
     for old in reversed(compared if is_transitive(required_rule) else compared[-1:]):
         outcome = check_within_budget(
-            ("violations", required_rule, policy),
+            ("differences", required_rule, policy),
             (new, text_of(old, subjects)),
-            partial(_find_violations, required_rule, policy),
+            partial(_list_pair_differences, required_rule, policy),
         )
         if outcome.error is not None:
             return [(f"version {old.version} cannot be compared: {outcome.error}", old)]
@@ -84,14 +84,14 @@ def find_differences(
     return reasons
 
 
-def _find_reserved(new: SchemaText, metadata: JSON, compared: Sequence[SchemaVersion]) -> list[Reason]:
-    """Return the reasons why reserved names forbid a schema."""
+def _find_field_conflicts(new: SchemaText, metadata: JSON, compared: Sequence[SchemaVersion]) -> list[Reason]:
+    """Return the conflicts of a schema's fields with reserved names."""
     reserved = frozenset(list_reserved_fields(metadata))
     before = frozenset(list_reserved_fields(compared[-1].attributes.get("metadata")) if compared else ())
     if not (reserved or before):
         return []
-    judge = partial(find_conflicts, reserved=reserved, reserved_before=before)
-    outcome = check_within_budget(("reserved", reserved, before), (new,), judge)
+    find = partial(find_conflicts, reserved=reserved, reserved_before=before)
+    outcome = check_within_budget(("reserved", reserved, before), (new,), find)
     if outcome.error is not None:
         return [(f"its fields cannot be read: {outcome.error}", None)]
     return [(conflict, None) for conflict in outcome.items]
@@ -108,7 +108,7 @@ def explain(reasons: Sequence[Reason], config: JSONObject) -> list[str]:
     return [*texts, *(f"{{{member}}}" for member in about)]
 
 
-def _find_violations(
+def _list_pair_differences(
     required_rule: str, policy: str, new: SchemaText, old: SchemaText
 ) -> list[tuple[Direction, Difference]]:
     """Return the reasons why ``new`` may not follow ``old``, as ``list_differences``, by the ``policy`` of the config.

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from signalbook.api.confluent.resolution import ReferredSchemas, inline_document, load_stored_references
+from signalbook.api.confluent.resolution import ReferredSchemas, inline_document, load_referred_schemas
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.batches import batched
@@ -28,7 +28,7 @@ from signalbook.values import JSON, JSONObject, digest
 from signalbook.work import require, spend
 
 _VERSIONS_AT_ONCE: Final = 100
-"""The number of versions that are compared together, newest first. The schemas that they refer to are in memory."""
+"""The number of versions that are compared together. All schemas that they refer to are in memory at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +53,17 @@ class SentSchema:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A stored version, and the schemas to include in it before it is compared; None if it is compared as it is."""
+    """A stored version that may have the sent schema.
+
+    ``inlined`` are the schemas whose types are inserted into it for the comparison, None if it is compared as it is.
+    """
 
     version: SchemaVersion
     inlined: ReferredSchemas | None
 
     @property
     def size(self) -> int:
-        """The number of bytes of the schemas."""
+        """The number of bytes of the version's document and the inlined schemas."""
         return len(self.version.document) + (0 if self.inlined is None else self.inlined.size)
 
 
@@ -93,14 +96,15 @@ def find_equivalent(
 
 
 def _list_candidates(subjects: Subjects, sent: SentSchema, versions: Sequence[SchemaVersion]) -> Iterator[_Candidate]:
-    """Yield ``versions`` as they are compared. Those that refer to missing schemas equal no schema without references,
-    and are left out.
+    """Yield the candidates for ``versions``.
+
+    Versions that refer to missing schemas are left out: they cannot equal a schema without references.
     """
     for version in versions:
         inlined = None
         if sent.is_whole and read_stored_references(version.attributes):
             try:
-                inlined = load_stored_references(subjects, version)
+                inlined = load_referred_schemas(subjects, version)
             except ConfluentError:
                 continue
         yield _Candidate(version, inlined)

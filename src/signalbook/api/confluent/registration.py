@@ -81,9 +81,9 @@ _MAX_SHOWN_REASONS: Final = 10
 
 
 def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
-    """Raise 42201 unless the schema can be used.
+    """Raise 42201 unless the schema is valid.
 
-    In a write, raises ``Postponed`` if a check takes too long for its turn.
+    In a write, raises ``Postponed`` if the check takes too long for its turn.
     """
     if new.format in request.sound:
         return
@@ -107,7 +107,7 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
 
 
 def _check_alone(reader: Format, new: RegistrationCandidate) -> list[Finding]:
-    """Check a schema without its references. The result is cached under the key that the engine uses, too."""
+    """Check a schema without its references. The result is cached under the same key as in the engine."""
     document = new.body.document
     key = (digest(document), new.format)
     return require(key, partial(reader.check, document, new.format), size=len(document))

@@ -28,7 +28,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class ReferredSchemas:
-    """All schemas that a schema refers to, directly or not, by name. It is a ``Resolve`` that needs no store."""
+    """All schemas that a schema refers to, directly or indirectly, by name: a ``Resolve`` that needs no store."""
 
     documents: Mapping[str, bytes]
 
@@ -38,12 +38,12 @@ class ReferredSchemas:
 
     @property
     def size(self) -> int:
-        """The number of bytes of the schemas."""
+        """The number of bytes of all schemas."""
         return sum(map(len, self.documents.values()))
 
     @cached_property
     def digests(self) -> tuple[tuple[str, str], ...]:
-        """The names and the digests of the schemas."""
+        """The name and the digest of each schema."""
         return tuple((name, digest(document)) for name, document in self.documents.items())
 
 
@@ -79,19 +79,19 @@ def load_resolver(
 
 
 def check_within_budget(
-    key: Hashable, texts: Sequence[SchemaText], judge: Callable[..., list[Item]]
+    key: Hashable, texts: Sequence[SchemaText], check: Callable[..., list[Item]]
 ) -> CheckResult[Item]:
-    """Return the result of ``judge`` for ``texts``. It is empty if it takes too long for the turn of this write.
+    """Return the result of ``check`` for ``texts``. It is empty if it takes too long for the turn of this write.
 
-    ``key`` identifies what ``judge`` does. In a write, call this within ``work.complete``, which ends a turn for which
-    a result is missing; the write is tried again with this result.
+    ``key`` identifies what ``check`` does. In a write, call this within ``work.complete``, which ends the turn if a
+    result is missing. The write is then tried again with that result.
     """
     referred = [_read_referred(text) for text in texts]
     names = [
         (digest(text.document), text.format, schemas.digests) for text, schemas in zip(texts, referred, strict=True)
     ]
     size = sum(len(text.document) for text in texts) + sum(schemas.size for schemas in referred)
-    outcome = work.worked_out((key, *names), partial(_judge_texts, judge, texts), size=size)
+    outcome = work.worked_out((key, *names), partial(_spend_and_check, check, texts), size=size)
     return CheckResult(items=[], error=None, referred={}) if outcome is None else outcome
 
 
@@ -99,13 +99,13 @@ def _read_referred(text: SchemaText) -> ReferredSchemas:
     if text.resolve is None:
         return _NO_SCHEMAS
     if not isinstance(text.resolve, ReferredSchemas):
-        raise TypeError("the result would be stored under a key without the schemas that the text refers to")
+        raise TypeError("resolve must be ReferredSchemas, because the cache key needs the digests of all schemas")
     return text.resolve
 
 
-def _judge_texts(judge: Callable[..., list[Item]], texts: Sequence[SchemaText]) -> CheckResult[Item]:
+def _spend_and_check(check: Callable[..., list[Item]], texts: Sequence[SchemaText]) -> CheckResult[Item]:
     work.spend(sum(len(text.document) for text in texts))
-    return check_texts(judge, texts)
+    return check_texts(check, texts)
 
 
 def find_referred(
@@ -135,26 +135,27 @@ def find_referred(
 
 def inline_types(subjects: Subjects, version: SchemaVersion) -> str:
     """Return an Avro schema that contains the types that it refers to, each at its first use."""
-    return inline_document(version.document, load_stored_references(subjects, version))
+    return inline_document(version.document, load_referred_schemas(subjects, version))
 
 
-def load_stored_references(subjects: Subjects, version: SchemaVersion) -> ReferredSchemas:
-    """Return the schemas that a stored version refers to, also soft-deleted ones. Raises the errors of
-    ``load_resolver``.
+def load_referred_schemas(subjects: Subjects, version: SchemaVersion) -> ReferredSchemas:
+    """Return the schemas that a stored version refers to, including soft-deleted ones.
+
+    Raises the errors of ``load_resolver``.
     """
     references = read_stored_references(version.attributes)
     return load_resolver(subjects, references, version.subject.context, deleted=True)
 
 
-def inline_document(document: bytes, references: ReferredSchemas) -> str:
-    """Return an Avro schema that contains the types of ``references`` that it refers to, each at its first use."""
+def inline_document(document: bytes, referred: ReferredSchemas) -> str:
+    """Return an Avro schema that contains the types of ``referred`` that it uses, each at its first use."""
     try:
-        return dump_json(inline_named_types(msgspec.json.decode(document), references)).decode("utf-8")
+        return dump_json(inline_named_types(msgspec.json.decode(document), referred)).decode("utf-8")
     except RecursionError:
         raise too_large("with all that it refers to, the schema is nested too deeply") from None
 
 
 def serialize(subjects: Subjects, version: SchemaVersion) -> str:
     """Return a Protobuf schema as the base64 of its ``FileDescriptorProto``."""
-    resolve = load_stored_references(subjects, version)
+    resolve = load_referred_schemas(subjects, version)
     return b64encode(build_file_descriptor(version.text, resolve)).decode("ascii")

@@ -1,8 +1,8 @@
 """Handle requests with large bodies in a separate process, which ends when it has been idle for a while.
 
-Processing 60 MB holds the interpreter's lock for seconds, about a quarter of a second at a time, and most of the memory
-it takes is never returned. In a separate process it takes neither from other requests. One large request is
-handled at a time.
+Processing 60 MB holds the interpreter's lock for seconds, up to a quarter of a second at a time, and most of the memory
+it takes is never returned. In a separate process, it neither delays other requests nor keeps memory of the server.
+One large request is handled at a time.
 """
 
 from __future__ import annotations

@@ -71,7 +71,8 @@ CORRELATION: Final = "xRegistry-xregcorrelationid"
 _MOST_TRIES: Final = 200
 """The maximum number of attempts of a write.
 
-Each command of a request may need two more for its large documents, and one whenever what they refer to changed.
+Each command of a request may need two more attempts for its large documents, and another one whenever a schema that
+they refer to has changed.
 """
 _STOPPED: Final = "this server stops: send the request again"
 _STOPPED_WRITE: Final = "this server stops; whether the write was kept is unknown: read it again"

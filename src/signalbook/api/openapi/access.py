@@ -74,10 +74,10 @@ def access_paths() -> JSONObject:
         _XID,
     ]
     conditions = [condition(name) for name in (IF_MATCH, IF_NONE_MATCH)]
-    explanation = ok_response("Whether, and why.", reference(_EXPLANATION))
-    caller = ok_response("Who asks.", reference(_CALLER))
+    explanation = ok_response("The decision and its reasons.", reference(_EXPLANATION))
+    caller = ok_response("The caller.", reference(_CALLER))
     ended_sessions = complete_object({"subject": TEXT, "ended": {"type": "integer", "minimum": 0}})
-    ended = ok_response("How many sessions there were.", ended_sessions)
+    ended = ok_response("The number of sessions that were ended.", ended_sessions)
     return {
         "/access": {
             "get": operation(_TAG, "getAccess", {"200": response("The policy.", "ETag", json=policy)}, 404),
@@ -159,10 +159,10 @@ def _build_entry_schema() -> JSONObject:
 
 def _build_token_paths() -> JSONObject:
     body = {"required": True, "content": {JSON_BODY: {"schema": reference(_WANTED)}}}
-    listed = ok_response("A page of them.", array_of(reference(_TOKEN)))
-    created_response = {"201": response("With the token itself.", "Location", json=reference(_MADE))}
-    token_response = ok_response("One of them.", reference(_TOKEN))
-    metadata_response = ok_response("Whose tokens are taken here.", reference(_METADATA))
+    listed = ok_response("A page of tokens.", array_of(reference(_TOKEN)))
+    created_response = {"201": response("The token, with its secret text.", "Location", json=reference(_MADE))}
+    token_response = ok_response("The token.", reference(_TOKEN))
+    metadata_response = ok_response("The identity providers whose tokens are accepted.", reference(_METADATA))
     pages = [query("limit", LIMIT), query("cursor", CURSOR)]
     return {
         "/access/tokens": {

@@ -88,7 +88,7 @@ def service_paths(host: str) -> JSONObject:
     listed = {"200": response("The registries of this host.", "ETag", json=registries), **unchanged}
     answer = {"parameters": [query("compatibility", _RULE)], "requestBody": {"content": {"*/*": {}}}}
     verdict = ok_response("What the write would do.", reference(_VERDICT))
-    path = {"name": "path", "in": "path", "required": True, "description": "That of the write.", "schema": TEXT}
+    path = {"name": "path", "in": "path", "required": True, "description": "The path of the write.", "schema": TEXT}
     return {
         "/events": {
             "get": operation("events", "getEvents", feed, 400, 410, parameters=[*_POSITIONS, condition(IF_NONE_MATCH)])
@@ -99,17 +99,20 @@ def service_paths(host: str) -> JSONObject:
             **{method: operation("check", f"{method}CheckOf", verdict, 400, **answer) for method in _WRITES},
         },
         "/health/live": {
-            "get": _build_open_operation("getLive", {"200": _build_state_response("The process answers.")})
+            "get": _build_health_operation("getLive", {"200": _build_state_response("The process answers.")})
         },
         "/health/ready": {
-            "get": _build_open_operation(
+            "get": _build_health_operation(
                 "getReady",
-                {"200": _build_state_response("The store can be read."), "503": _build_state_response("It cannot.")},
+                {
+                    "200": _build_state_response("The store can be read."),
+                    "503": _build_state_response("The store cannot be read."),
+                },
             )
         },
         "/metrics": {
-            "get": _build_open_operation(
-                "getMetrics", {"200": response("For Prometheus.", content={"text/plain": {"schema": TEXT}})}
+            "get": _build_health_operation(
+                "getMetrics", {"200": response("Metrics for Prometheus.", content={"text/plain": {"schema": TEXT}})}
             )
         },
         "/notifications": {"post": _notify()},
@@ -127,8 +130,8 @@ def service_schemas() -> JSONObject:
     return {_VERDICT: complete_object(verdict), _EVENT: _build_event_schema()}
 
 
-def _build_open_operation(id: str, responses: JSONObject) -> JSONObject:
-    """Return an operation about the server whose error responses are all among ``responses``."""
+def _build_health_operation(id: str, responses: JSONObject) -> JSONObject:
+    """Return an operation on the state of the server. It has no other responses than ``responses``."""
     return {"operationId": id, "tags": ["health"], "responses": responses}
 
 
@@ -191,7 +194,10 @@ def _build_subscription_paths(mount: str) -> JSONObject:
     return {
         f"{mount}/subscriptions": {
             "get": build_operation(
-                "getSubscriptions", ok_response("A page of them.", array_of(reference(_SHOWN))), 400, parameters=_PAGES
+                "getSubscriptions",
+                ok_response("A page of subscriptions.", array_of(reference(_SHOWN))),
+                400,
+                parameters=_PAGES,
             ),
             "post": build_operation("createSubscription", created, 400, requestBody=body),
         },
@@ -393,23 +399,27 @@ def pipeline_paths() -> JSONObject:
     pipelines, reports = (array_of(reference(name)) for name in (_PIPELINE, _KEPT))
     return {
         "/pipelines": {
-            "get": build_operation("getPipelines", ok_response("A page of them.", pipelines), 400, parameters=_PAGES)
+            "get": build_operation(
+                "getPipelines", ok_response("A page of pipelines.", pipelines), 400, parameters=_PAGES
+            )
         },
         "/pipelines/{name}": {
             "parameters": [name],
-            "get": build_operation("getPipeline", ok_response("With its newest report.", reference(_PIPELINE)), 404),
+            "get": build_operation(
+                "getPipeline", ok_response("The pipeline with its newest report.", reference(_PIPELINE)), 404
+            ),
             "delete": build_operation("deletePipeline", {"204": response("Forgotten.")}, 404),
         },
         "/pipelines/{name}/reports": {
             "parameters": [name],
             "get": build_operation(
-                "getReports", ok_response("The newest first.", reports), 400, 404, parameters=_PAGES
+                "getReports", ok_response("Reports, the newest first.", reports), 400, 404, parameters=_PAGES
             ),
             "post": build_operation("addReport", added, 400, requestBody=body),
         },
         "/pipelines/{name}/reports/{number}": {
             "parameters": [name, {"name": "number", "in": "path", "required": True, "schema": _POSITIVE}],
-            "get": build_operation("getReport", ok_response("One of them.", reference(_KEPT)), 404),
+            "get": build_operation("getReport", ok_response("The report.", reference(_KEPT)), 404),
         },
     }
 

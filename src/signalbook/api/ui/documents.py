@@ -24,7 +24,10 @@ _LEXERS: Final = {"json": "json", "avro": "json", "jsonschema": "json", "jsonstr
 _MOST_WRONG: Final = 50
 _MAX_INDENTED_LEVELS: Final = 64
 _MAX_INDENTATION_CHARS: Final = 4 << 20
-"""The maximum spaces that indentation adds: two for each level on each line, so deep JSON would grow a thousandfold."""
+"""The maximum number of spaces that indentation adds.
+
+It adds two for each level on each line, so deep JSON could grow a thousandfold.
+"""
 _FORMATTER: Final = HtmlFormatter(nowrap=True)
 
 
@@ -85,13 +88,13 @@ def render_document(content: bytes, *, contenttype: str, format: str) -> ShownDo
         return ShownDocument(note="It is not text.", contenttype=contenttype, format=format, size=len(content))
     language = detect_language(content, contenttype, format)
     if language == "json":
-        text = indent_line(text)
+        text = indent_single_line(text)
     markup, cut = render_highlighted(text, language)
     return ShownDocument(markup=markup, contenttype=contenttype, format=format, size=len(content), cut=cut)
 
 
-def indent_line(text: str) -> str:
-    """Return JSON in one line with indentation, and any other or longer text unchanged."""
+def indent_single_line(text: str) -> str:
+    """Return JSON that is written in one line with indentation. Other texts and long ones are returned unchanged."""
     return format_json(text) if len(text) <= _MAX_DOCUMENT_CHARS and "\n" not in text.strip() else text
 
 

@@ -19,7 +19,7 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, raw_path
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
-from signalbook.api.ui.documents import MAX_HIGHLIGHTED_CHARS, ShownDocument, indent_line, render_document
+from signalbook.api.ui.documents import MAX_HIGHLIGHTED_CHARS, ShownDocument, indent_single_line, render_document
 from signalbook.api.ui.entities import build_title
 from signalbook.api.ui.forms import (
     Entered,
@@ -325,7 +325,7 @@ def _build_verdict_content(verdict: Verdict, form: Form, entered: Entered) -> Ve
 
 def _render_entered_document(entered: Entered) -> ShownDocument | None:
     """Return the entered document with highlighting, or None if it is empty or too long with its indentation."""
-    text = indent_line(restore_hidden(entered.values.get("document", "")))
+    text = indent_single_line(restore_hidden(entered.values.get("document", "")))
     if not text or len(format_field(text)) > MAX_HIGHLIGHTED_CHARS:
         return None
     content = text.encode("utf-8", "replace")

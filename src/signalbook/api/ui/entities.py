@@ -30,7 +30,7 @@ from signalbook.engine.read.pages import parse_sort
 from signalbook.engine.read.paths import list_collections
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.model import Attribute, AttributeSet, Model
-from signalbook.values import JSONObject, count_nouns
+from signalbook.values import JSONObject, format_count
 from signalbook.xid import Kind, Xid
 
 _SHOWN_MEMBERS: Final = 20
@@ -89,7 +89,7 @@ class UserLink:
 class CompatibilityRule:
     """The compatibility rule of a Resource; ``name`` is empty if it has none.
 
-    ``href`` is the form to change it, empty for callers that may not.
+    ``href`` is the URL of the form that changes it, empty for callers that may not.
     """
 
     name: str
@@ -100,7 +100,7 @@ class CompatibilityRule:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heading:
     """The head of an entity's page. ``deprecated`` has the details of a deprecation, ``compatibility`` is None for
-    entities whose Versions are not compared.
+    entities that have no compatibility rule and need none.
 
     ``more_users`` is the number of further entities that use the entity. ``dangling`` is the reason why a cross
     reference shows nothing. ``related`` is True if the entity has a page of relations, ``tried`` if a change of its
@@ -200,7 +200,7 @@ def build_heading(view: View, values: AttributeValues, xid: Xid, entity: JSONObj
         documentation=values.render(documentation, _URL) if documentation else None,
         labels=build_labels({**meta.get("labels", {}), **entity.get("labels", {})}, collection, _LABELS),
         deprecated=None if deprecated is None else values.members(deprecated, {}, ()),
-        compatibility=_find_rule(view, xid, entity, meta, default_group),
+        compatibility=_find_compatibility_rule(view, xid, entity, meta, default_group),
         dangling=explain_dangling_xref(view, xid),
         facts=tuple(_list_facts(xid, entity, meta)),
         edits=tuple(_list_edits(view, xid, meta)),
@@ -267,7 +267,7 @@ def _list_message_groups(view: View, values: AttributeValues, xid: Xid, entity: 
             kind="message group",
             text=build_title(group, str(row.attributes.get("name") or ""))[:_TITLE],
             href=str(group),
-            words=count_nouns(count, "message"),
+            words=format_count(count, "message"),
         )
 
 
@@ -317,7 +317,7 @@ def can_have_rule(model: Model, xid: Xid) -> bool:
     return resource_type is not None and resource_type.validatecompatibility
 
 
-def _find_rule(
+def _find_compatibility_rule(
     view: View, xid: Xid, entity: JSONObject, meta: JSONObject, default_group: str
 ) -> CompatibilityRule | None:
     """Return the compatibility rule of a Resource.
@@ -329,13 +329,13 @@ def _find_rule(
         return None
     name, format_name = str(meta.get("compatibility", "")), str(entity.get("format", ""))
     comparable = any(can_compare(view.capabilities, format_name, rule_name) for rule_name in COMPATIBILITIES)
-    if not name and (not comparable or _has_level(view, xid, entity, default_group)):
+    if not name and (not comparable or _has_confluent_level(view, xid, entity, default_group)):
         return None
     href = f"/-/edit{xid}/meta#field-compatibility" if _can_change(view, xid, meta) else ""
     return CompatibilityRule(name=name, meaning=COMPATIBILITIES.get(name.casefold(), ""), href=href)
 
 
-def _has_level(view: View, xid: Xid, entity: JSONObject, default_group: str) -> bool:
+def _has_confluent_level(view: View, xid: Xid, entity: JSONObject, default_group: str) -> bool:
     """Return True if a level that was set through the Confluent API applies to the Versions of a Resource."""
     return xid.group_type == GROUPS and Subjects(view, default_group).find_stated_rule(xid, entity) is not None
 

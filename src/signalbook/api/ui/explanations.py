@@ -39,14 +39,14 @@ WORDS: Final[Mapping[str, str]] = {
 """Words of pages that a newcomer may not know."""
 
 COMPATIBILITIES: Final[Mapping[str, str]] = {
-    "backward": "A new version can read data of the version before.",
-    "backward_transitive": "A new version can read data of all versions before.",
-    "forward": "The version before can read data of a new version.",
-    "forward_transitive": "All versions before can read data of a new version.",
-    "full": "A new version and the version before can read each other's data.",
-    "full_transitive": "A new version and all versions before can read each other's data.",
+    "backward": "A new version can read data of the previous version.",
+    "backward_transitive": "A new version can read data of all previous versions.",
+    "forward": "The previous version can read data of a new version.",
+    "forward_transitive": "All previous versions can read data of a new version.",
+    "full": "A new version and the previous version can read each other's data.",
+    "full_transitive": "A new version and all previous versions can read each other's data.",
 }
-"""The compatibility rules of schemas."""
+"""The compatibility rules of schemas, and what they mean."""
 
 ATTRIBUTES: Final[Mapping[str, str]] = {
     "ancestor": "The version that this one was made from; the first version names itself.",

@@ -18,7 +18,7 @@ from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
 from signalbook.api.kernel.requests import HTTPRequest, parse_form, parse_json_body
 from signalbook.api.ui.comparison import build_choice
-from signalbook.api.ui.documents import format_json, indent_line
+from signalbook.api.ui.documents import format_json, indent_single_line
 from signalbook.api.ui.entities import can_have_rule, find_attributes
 from signalbook.api.ui.explanations import COMPATIBILITIES
 from signalbook.api.ui.pages import escape_hidden, restore_hidden
@@ -47,13 +47,13 @@ _DEPRECATED: Final = {
     "alternative": "What to use instead, a URL",
     "documentation": "More about it, a URL",
 }
-_DATES: Final = {
+_DATE_HINTS: Final = {
     "effective": "The beginning of the day in UTC.",
     "removal": "The beginning of the day in UTC, not before the deprecation.",
 }
-"""The dates of a deprecation, with hints."""
+"""The hints for the members of a deprecation that are dates."""
 _MIDNIGHT: Final = "T00:00:00Z"
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_ISO_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _MANAGED: Final = frozenset(
     {"self", "shortself", "xid", "epoch", "createdat", "modifiedat", "isdefault", "versionid", "ancestorid"}
 )
@@ -64,8 +64,8 @@ _TOO_LONG: Final = "It is too long, or no text, and is not shown here"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field of a form. ``kind`` is line, date, text, code, mark or choice; ``conflict`` is a change made by another
-    user since."""
+    """A field of a form. ``kind`` is line, date, text, code, mark or choice; ``conflict`` is a change that
+    another user made after the form was filled in."""
 
     name: str
     label: str
@@ -126,7 +126,7 @@ class Entered:
         return self.values.get(field.name, "" if field.kind == "mark" else field.value)
 
     def detect_format(self) -> str:
-        """Return the format that the document shows, or ``""`` if it shows none or a format was chosen.
+        """Return the format that the document shows, or ``""`` if it shows none or the user chose a format.
 
         This parses the document, so call it before the turn of a write.
         """
@@ -258,7 +258,7 @@ def _parse_attributes(text: str, xid: Xid, max_depth: int) -> JSONObject:
 
 
 def _encode_document(texts: Mapping[str, str], xid: Xid) -> bytes:
-    """Return the document of the form."""
+    """Return the entered document. Raises ``RegistryError`` if it is empty."""
     if not texts["document"]:
         raise _build_error(xid, "document", "it is empty: enter the document of the new version")
     return texts["document"].encode("utf-8")
@@ -280,8 +280,8 @@ def _list_deprecation_fields(stored: JSONObject) -> Iterator[Field]:
     yield Field(name="deprecated", label="It is deprecated", value="" if deprecated is None else "yes", kind="mark")
     for name, label in _DEPRECATED.items():
         value = format_field((deprecated or {}).get(name, ""))
-        if name in _DATES:
-            yield _build_date_field(f"deprecated.{name}", label, value, _DATES[name])
+        if name in _DATE_HINTS:
+            yield _build_date_field(f"deprecated.{name}", label, value, _DATE_HINTS[name])
         else:
             yield Field(name=f"deprecated.{name}", label=label, value=value)
 
@@ -289,14 +289,14 @@ def _list_deprecation_fields(stored: JSONObject) -> Iterator[Field]:
 def _build_date_field(name: str, label: str, timestamp: str, hint: str) -> Field:
     """Return a field for a date. A timestamp with a time of day stays a text, because a date would lose the time."""
     day = timestamp.removesuffix(_MIDNIGHT)
-    if timestamp and not _DATE.fullmatch(day):
+    if timestamp and not _ISO_DATE.fullmatch(day):
         return Field(name=name, label=label, value=timestamp, hint="A time such as 2030-01-31T12:00:00Z, or a date.")
     return Field(name=name, label=label, value=day, kind="date", hint=hint)
 
 
 def _add_time(text: str) -> str:
     """Return a timestamp for a date, and any other text unchanged."""
-    return f"{text}{_MIDNIGHT}" if _DATE.fullmatch(text) else text
+    return f"{text}{_MIDNIGHT}" if _ISO_DATE.fullmatch(text) else text
 
 
 def _build_default_version_field(view: View, xid: Xid, stored: JSONObject) -> Field:
@@ -322,8 +322,10 @@ class NewVersionForm:
 
     @classmethod
     def of(cls, view: View, xid: Xid, *, filled: bool) -> NewVersionForm:
-        """Return the form for a collection of Versions, without the stored document unless ``filled``. Raises
-        ``not_found``."""
+        """Return the form for a new Version in a collection. Raises ``not_found``.
+
+        If ``filled``, the field for the document contains the stored document.
+        """
         default = str(view.render_entity(xid.resource, ViewOptions())["versionid"])
         stored = view.render_entity(xid / default, ViewOptions())
         kind = view.model.resource_type(xid)
@@ -396,7 +398,12 @@ class NewEntityForm:
         if documented:
             fields += [
                 _build_format_field(view, xid),
-                Field(name="contenttype", label="Content type", value="", hint="Empty for that of the format."),
+                Field(
+                    name="contenttype",
+                    label="Content type",
+                    value="",
+                    hint="Leave it empty for the content type of the format.",
+                ),
                 _build_code_field("document", "Document", ""),
             ]
         attributes_label = "Other attributes, as JSON"
@@ -472,7 +479,7 @@ def _build_format_field(view: View, collection: Xid) -> Field:
 
 
 def _build_compatibility_field(rule: str, no_rule: str) -> Field:
-    """Return the field for the compatibility rule of a Resource; ``no_rule`` is the choice of none."""
+    """Return the field for the compatibility rule of a Resource; ``no_rule`` is the text for no rule."""
     choices = [("", no_rule), *((name, f"{name}: {meaning}") for name, meaning in COMPATIBILITIES.items())]
     if rule and rule not in COMPATIBILITIES:
         # Rules are stored as they were sent, such as "BACKWARD". Without a choice for it, the browser would send "".
@@ -494,18 +501,18 @@ def _list_document_fields(view: View, xid: Xid, stored: JSONObject, *, filled: b
         text = document.content.decode("utf-8").replace("\r\n", "\n") if document.url is None else ""
     except UnicodeDecodeError:
         text = "\0" * _CODE
-    indented = indent_line(text)
+    indented = indent_single_line(text)
     # Indentation must not make a document too long to be shown.
-    yield _build_code_field("document", "Document", indented if _is_shown_whole(indented) else text)
+    yield _build_code_field("document", "Document", indented if _fits_code_field(indented) else text)
 
 
 def _build_code_field(name: str, label: str, text: str) -> Field:
-    if _is_shown_whole(text):
+    if _fits_code_field(text):
         return Field(name=name, label=label, value=format_field(text), kind="code")
     return Field(name=name, label=label, value="", kind="code", hint=f"{_TOO_LONG}: enter all of the new one.")
 
 
-def _is_shown_whole(text: str) -> bool:
+def _fits_code_field(text: str) -> bool:
     return _is_short_enough(format_field(text), _CODE)
 
 
@@ -521,7 +528,7 @@ def _is_short_enough(text: str, most: int) -> bool:
 def build_form(view: View, xid: Xid, *, filled: bool = True) -> Form:
     """Return the form for an entity, or for a new entity in a collection. Raises ``not_found``.
 
-    A form for a new Version has the stored document only if ``filled``, because making its text can take long.
+    A form for a new Version has the stored document only if ``filled``, because indenting it can take long.
     """
     if xid.kind in (Kind.GROUPS, Kind.RESOURCES):
         return NewEntityForm.of(view, xid)
@@ -543,8 +550,8 @@ def require_edit(access: Access, xid: Xid) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posted:
-    """A form that was sent for ``xid``; ``max_depth`` is how deep its JSON may be. ``detected_format`` is the format
-    that its document shows."""
+    """A form that was sent for ``xid``. ``max_depth`` is the maximum depth of its JSON, ``detected_format`` the result
+    of ``Entered.detect_format``."""
 
     xid: Xid
     entered: Entered
@@ -556,7 +563,7 @@ class Posted:
     def execute(self, session: Session) -> WriteResult:
         """Execute the command of the form. Raises ``RegistryError`` and ``Forbidden``."""
         require_edit(self.access, self.xid)
-        # This runs in the turn of a write, and the text of the document was sent with the form.
+        # This runs in the turn of a write. The stored document is not needed, because the form was sent with its text.
         form = build_form(session.view, self.xid, filled=False)
         if self.entered.made_from != form.made_from:
             form_epoch, stored = self.entered.made_from, form.made_from

@@ -97,7 +97,7 @@ class TrialForm:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImpactContent:
     """The content of the page. ``form`` is None for entities without documents, ``tried`` is None before anything was
-    tried. ``cut`` names the lists that a limit has cut."""
+    tried. ``cut`` names the lists that may be incomplete because of a limit."""
 
     xid: str
     json: str

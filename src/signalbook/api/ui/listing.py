@@ -19,7 +19,7 @@ from signalbook.engine.read.nodes import NOTHING, EntityNode, Inline
 from signalbook.engine.read.pages import ListedPage, PageRequest, Position, Sort, parse_sort
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.model import GroupType, Model, ResourceType
-from signalbook.values import JSON, JSONObject, count_nouns, format_timestamp
+from signalbook.values import JSON, JSONObject, format_count, format_timestamp
 from signalbook.xid import Kind, Xid
 
 ENDPOINTS: Final = "endpoints"
@@ -276,7 +276,7 @@ def _count(xid: Xid, number: int, member: JSONObject) -> str:
     through = member.get("messagegroups")
     if number or xid.group_type != ENDPOINTS or not isinstance(through, list) or not through:
         return str(number)
-    return f"of {count_nouns(len(through), 'group')}"
+    return f"of {format_count(len(through), 'group')}"
 
 
 def _list_marks(xid: Xid, member: JSONObject, meta: JSONObject) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ from signalbook.api.ui.explanations import ATTRIBUTES, REASONS, RULES, WORDS
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.settings import Settings
-from signalbook.values import JSONObject, count_nouns
+from signalbook.values import JSONObject, format_count
 from signalbook.xid import ROOT, Xid
 
 PATH: Final = PAGES
@@ -175,7 +175,7 @@ def _make_environment(site: bool, policy: str, undated: str) -> Environment:
         "site": site,
         "policy": policy,
         "undated": undated or None,
-        "counted": count_nouns,
+        "counted": format_count,
         "integrity": {name: asset.integrity for name, asset in load_assets().items()},
         "explanations": {"reasons": REASONS, "rules": RULES, "words": WORDS, "attributes": ATTRIBUTES},
     }

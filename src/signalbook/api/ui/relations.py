@@ -21,7 +21,7 @@ from signalbook.engine.read.relations import (
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
 from signalbook.model import Model
-from signalbook.values import count_nouns
+from signalbook.values import format_count
 from signalbook.xid import Kind, Xid
 
 RELATIONS: Final = "/-/relations"
@@ -202,17 +202,17 @@ def _build_line(
 def _describe_place(steps: int) -> str:
     if steps == 0:
         return "this one"
-    number = count_nouns(abs(steps), "step")
+    number = format_count(abs(steps), "step")
     return f"{number} before it" if steps < 0 else f"{number} behind it"
 
 
 def _list_notes(entity_relations: Relations, cut: int) -> list[str]:
     notes = [_describe_left_out(part) for part in entity_relations.left_out]
-    notes += [f"{count_nouns(cut, 'more has', 'more have')} no room on this page."] * (cut > 0)
+    notes += [f"{format_count(cut, 'more has', 'more have')} no room on this page."] * (cut > 0)
     return notes
 
 
 def _describe_left_out(part: UnshownEntities) -> str:
     least = "at least " if part.more else ""
-    count = count_nouns(part.entities, "more is", "more are")
+    count = format_count(part.entities, "more is", "more are")
     return f"{_describe_place(part.steps).capitalize()}: {least}{count} not shown."

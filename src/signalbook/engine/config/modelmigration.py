@@ -240,7 +240,7 @@ def _migrate_resource(transaction: WriteTransaction, copy: ResourceCopy, kind: R
         fill_defaults(version, kind.attributes, context.now)
     # Data loaded for the previous Resource may be outdated, so start with an empty ``Stored``.
     loader = WriteLoader(transaction.entities, transaction.index, Stored(), context.documents)
-    resettle_resource(copy, kind, replace(context, rows=loader))
+    resettle_resource(copy, kind, replace(context, loader=loader))
 
 
 def _apply(transaction: WriteTransaction, tree: WorkingTree, context: Context) -> tuple[Change, ...]:

@@ -125,7 +125,7 @@ def load_compared_documents(resources: Iterable[tuple[ResourceCopy, ResourceType
     load_documents(names, context)
     xids = find_mentioned(names, context)
     if xids:
-        context.rows.load(Lookup(entities=xids, contents=True))
+        context.loader.load(Lookup(entities=xids, contents=True))
 
 
 def _list_documents(compared: Iterable[tuple[VersionCopy, list[VersionCopy]]], rule: str) -> Iterator[str | None]:

@@ -1,4 +1,4 @@
-"""The context of the steps of a write: loaded entities and documents, the way to load more of them, and errors."""
+"""The context of a write: its loaded entities and documents, the loader of more of them, and its errors."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _locate_path(subject: str, path: str) -> str:
 
 
 class DocumentNotStored(Exception):
-    """Raised if the store does not have a document to load. Its ``str`` is the digest."""
+    """An error for a document that is not in the store. Its text is the digest of the document."""
 
 
 class Documents:
@@ -242,11 +242,11 @@ class CrossReferences:
     resources: dict[Xid, ResourceCopy] = field(default_factory=dict)
 
 
-class Rows(Protocol):
-    """The stored rows that a decision asks for on its way. Each method takes a limited number of queries.
+class Loader(Protocol):
+    """The loader of the stored data that a decision needs. Each method takes a limited number of queries.
 
-    ``stored`` and ``documents`` hold what was loaded. ``load.WriteLoader`` reads the rows from the store; a test can
-    replace it by a fake.
+    ``stored`` and ``documents`` hold what was loaded. ``load.WriteLoader`` loads it from the store, and tests can load
+    it from memory.
     """
 
     @property
@@ -261,16 +261,16 @@ class Rows(Protocol):
         """
 
     def load_snapshot(self, lookup: Lookup) -> None:
-        """Load as ``load`` does, after the turn of the write: what is loaded may be outdated in the next turn.
+        """Load what is committed, after the turn of the write. It may be outdated in the next turn.
 
-        Raises ``DocumentNotStored`` for a document that was removed, or that this write was to store.
+        Raises ``DocumentNotStored`` for a document that was removed, or that this write has not stored yet.
         """
 
     def add_neighbours(self, resource: ResourceCopy, mode: str) -> None:
-        """Add the Versions to a partial Resource that determine the order of its Versions after the request."""
+        """Add to a partial Resource the Versions that determine the order of its Versions after the request."""
 
     def add_compared(self, resource: ResourceCopy, changed: Collection[str]) -> None:
-        """Add the children of the ``changed`` Versions to a partial Resource, and the parents of moved ones.
+        """Add to a partial Resource the children of its ``changed`` Versions, and the parents of moved Versions.
 
         A Version moved if it is changed or has another ancestor than before.
         """
@@ -281,19 +281,19 @@ class Rows(Protocol):
     def find_cross_references(self, other_resources: Mapping[Xid, Collection[ResourceCopy]]) -> CrossReferences:
         """Return the cross references that this write can affect, and the Groups and Resources at both ends.
 
-        ``other_resources`` are those of Groups that the write changes.
+        ``other_resources`` is the result of ``list_other_resources`` for the Groups that the write changes.
         """
 
     def list_messages(
         self, groups: Collection[Row], types: Collection[tuple[str, str]], limit: int
     ) -> dict[Xid, list[Xid]]:
-        """Return the messages in these Groups, by Group: Resources of these Group and Resource types.
+        """Return the xids of the messages in these Groups, by Group. Of a Group with many Resources, up to ``limit``.
 
-        A Group with many Resources yields up to ``limit``.
+        ``types`` are the Group and Resource types of messages.
         """
 
     def list_members(self, group: Row, plural: str, after: str | None, limit: int) -> list[Row]:
-        """Return a page of the Resources of a type in a Group, by id, from after the id ``after``."""
+        """Return up to ``limit`` Resources of a type in a Group, in the order of their ids, after the id ``after``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,7 +304,7 @@ class Context:
     replaces the rule of every Resource for a trial and is never stored. ``incompatible_changes`` and
     ``default_compatibility`` are the settings of these names. ``findings`` do not stop the write. Errors must not name
     entities that ``access`` cannot read. ``root`` is the registry's URL from the settings, or empty. ``accepted_rules``
-    are those of the command. ``rows`` loads what the decision finds it needs.
+    are those of the command. ``loader`` loads stored data that the decision needs.
     """
 
     model: Model
@@ -312,7 +312,7 @@ class Context:
     flags: Flags
     target: Xid
     now: datetime
-    rows: Rows
+    loader: Loader
     admin: bool = False
     compatibility: str | None = None
     incompatible_changes: str = "warn"
@@ -325,13 +325,13 @@ class Context:
 
     @property
     def stored(self) -> Stored:
-        """The stored data that ``rows`` loaded."""
-        return self.rows.stored
+        """The stored data that ``loader`` loaded."""
+        return self.loader.stored
 
     @property
     def documents(self) -> Documents:
-        """The new documents of the command, and the stored ones that ``rows`` loaded."""
-        return self.rows.documents
+        """The new documents of the command, and the stored ones that ``loader`` loaded."""
+        return self.loader.documents
 
     def is_ignored(self, name: str) -> bool:
         """Return True if the request's ``ignore`` flag contains ``name`` (R204)."""

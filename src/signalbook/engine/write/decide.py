@@ -77,7 +77,7 @@ class CommandDecision:
         plans = [self._decide_group(group) for group in intent.groups]
         changed = tuple(plan.copy for plan in plans if plan.copy is not None and plan.changed and plan.limits)
         if changed:
-            self._other_resources = self._context.rows.list_other_resources(changed)
+            self._other_resources = self._context.loader.list_other_resources(changed)
         skipped = set[Xid]()
         for group, plan in zip(intent.groups, plans, strict=True):
             skipped |= self._decide_resources(group, plan)
@@ -85,7 +85,7 @@ class CommandDecision:
         # The next checks need the whole tree and make sense only if every part of it is valid.
         problems.raise_any()
         check_siblings(self.tree)
-        self._check_references(self._context.rows.find_cross_references(self._other_resources))
+        self._check_references(self._context.loader.find_cross_references(self._other_resources))
         processed = tuple(xid for xid in intent.processed if xid not in skipped)
         return self._make_result(intent, processed)
 
@@ -178,7 +178,7 @@ class CommandDecision:
         if not write_resource(copy, intent, limits, self._context):
             return
         if copy.partial:
-            self._context.rows.add_neighbours(copy, intent.type.versionmode)
+            self._context.loader.add_neighbours(copy, intent.type.versionmode)
         if settle_resource(copy, intent, limits, self._context):
             self._unfinished.append((copy, intent.type))
 

@@ -150,7 +150,7 @@ class _DomainCheck:
             self._exists(xid)
         missing = self._context.take_missing()
         if missing is not None:
-            self._context.rows.load(replace(missing, defaults=False))
+            self._context.loader.load(replace(missing, defaults=False))
         self._load_bases(bases)
         message_groups = {xid for group in endpoints for xid in self._list_message_groups(group)}
         rows = [row for xid in sorted(message_groups) if (row := self._find_group(xid)) is not None]
@@ -161,7 +161,7 @@ class _DomainCheck:
                 for resource_type in group_type.resources.values()
                 if _is_of_domain(resource_type.document, "message")
             )
-            self._messages = self._context.rows.list_messages(rows, types, _MAX_MESSAGEIDS)
+            self._messages = self._context.loader.list_messages(rows, types, _MAX_MESSAGEIDS)
 
     def _load_bases(self, pending: set[Xid]) -> None:
         """Load these messages and their base messages, one or two queries per level, however many there are."""
@@ -174,7 +174,7 @@ class _DomainCheck:
                 missing = self._context.take_missing()
                 if missing is None:
                     break
-                self._context.rows.load(missing)
+                self._context.loader.load(missing)
             loaded |= pending
             pending = {base for xid in pending for base in self._find_bases(self._find_attributes(xid) or {})} - loaded
 
@@ -212,8 +212,8 @@ class _DomainCheck:
     def _check_duplicate_types(self) -> Iterator[Finding]:
         """Yield a warning for each written message with the type and constants of another one in its Group (K-13).
 
-        Only written default Versions are compared. Other messages of the Group may be thousands, and their base
-        messages are not loaded.
+        Only written default Versions are compared. The Group may have thousands of other messages, whose base messages
+        are not loaded.
         """
         outlines: dict[Xid, list[Outline]] = {}
         for xid, resource in sorted(self._tree.resources.items(), key=_xid_key):
@@ -297,7 +297,7 @@ class _DomainCheck:
         for plural in self._groups[group.xid.group_type].resources:
             after: str | None = ""
             while after is not None and len(findings) < MAX_FINDINGS and self._is_message(group.xid / plural):
-                page = self._context.rows.list_members(group.before, plural, after or None, _MESSAGES_PER_PAGE)
+                page = self._context.loader.list_members(group.before, plural, after or None, _MESSAGES_PER_PAGE)
                 loaded_before = dict(self._stored.entities)
                 other_rows = [row for row in page if row.xid not in self._tree.resources]
                 self._stored.entities |= {row.xid: row for row in other_rows}

@@ -1,4 +1,4 @@
-"""The loader of a write. It reads from the store before the decision, and whenever the decision asks for more.
+"""The loader of a write. It reads from the store before the decision, and whenever the decision needs more data.
 
 Of a Resource with many Versions only those that the write can affect are loaded: the requested Versions, their
 ancestors, their neighbours and the newest ones. The decisions are the same as with all Versions loaded (see
@@ -59,8 +59,8 @@ class Deletion:
 class WriteLoader:
     """A loader of the data for one command, in a number of queries that does not depend on the number of entities.
 
-    ``read_tree`` and ``read_deletion`` return the tree. The decision then calls the methods of ``context.Rows``, which
-    are described there. ``everything`` is an unrestricted reader for constraints that must also hold for entities
+    ``read_tree`` and ``read_deletion`` return the tree. The decision then calls the methods of ``context.Loader``,
+    which are described there. ``everything`` is an unrestricted reader for constraints that must also hold for entities
     hidden from ``reader``; None means that nothing is hidden. ``index`` finds schemas by name. ``open_snapshot`` opens
     readers of what is committed, for ``load_snapshot``; None means that it is not called.
     """
@@ -170,7 +170,7 @@ class WriteLoader:
     def list_messages(
         self, groups: Collection[Row], types: Collection[tuple[str, str]], limit: int
     ) -> dict[Xid, list[Xid]]:
-        # Those of all small Groups take one query, those of a large Group one query up to ``limit``.
+        # All small Groups together take one query, and each large Group takes one query with a limit.
         sizes: Counter[int] = Counter()
         for (key, _), count in self._reader.counts([group.key for group in groups]).items():
             sizes[key] += count

@@ -27,7 +27,7 @@ def load_documents(names: Iterable[str | None], context: Context) -> None:
     """Load the stored documents with the digests ``names``, as far as they are not loaded yet."""
     absent = context.documents.find_absent(names)
     if absent:
-        context.rows.load(Lookup(documents=frozenset(absent)))
+        context.loader.load(Lookup(documents=frozenset(absent)))
 
 
 def find_mentioned(names: Iterable[str | None], context: Context) -> frozenset[Xid]:
@@ -65,15 +65,15 @@ def check_with_references(
     key: Hashable,
     texts: list[tuple[str | None, str]],
     xid: Xid,
-    judge: Callable[..., list[Item]],
+    check: Callable[..., list[Item]],
     context: Context,
 ) -> CheckResult[Item] | None:
-    """Return the result of ``judge`` for the documents ``texts`` (digest and format). None if the check is postponed.
+    """Return the result of ``check`` for the documents ``texts`` (digest and format). None if the check is postponed.
 
     References are resolved for the schema ``xid``. They become known one at a time while a schema is parsed, so the
-    check is repeated with more loaded documents until nothing is missing. A postponed check loads them itself, from
-    what is committed, so that a chain of references takes one more turn, however long it is. ``key`` identifies the
-    check (see ``work.worked_out``).
+    check is repeated with more loaded documents until nothing is missing. A postponed check loads them itself from the
+    committed data, so that even a long chain of references takes only one more turn. ``key`` identifies the check (see
+    ``work.worked_out``).
     """
     before = set(context.documents.loaded)
     resolve = partial(context.resolve, xid)
@@ -88,7 +88,7 @@ def check_with_references(
         missing = context.take_missing(contents=True)
         if missing is not None:
             read_digests = {document for document, _ in texts} | (context.documents.loaded.keys() - before)
-            context.rows.load(replace(missing, entities=missing.entities | find_mentioned(read_digests, context)))
+            context.loader.load(replace(missing, entities=missing.entities | find_mentioned(read_digests, context)))
             continue
         if outcome is not None and outcome.referred == referred:
             return outcome
@@ -101,8 +101,8 @@ def check_with_references(
         is_new = work.known_result(key) is None
         outcome = work.worked_out(
             key,
-            partial(_check_contents, judge, contents, resolve),
-            later=partial(_check_after_turn, judge, contents, referred, xid, context),
+            partial(_check_contents, check, contents, resolve),
+            later=partial(_check_after_turn, check, contents, referred, xid, context),
             size=sum(len(content) for content, _ in contents),
         )
         if outcome is None:
@@ -110,59 +110,60 @@ def check_with_references(
 
 
 def _check_after_turn(
-    judge: Callable[..., list[Item]],
+    check: Callable[..., list[Item]],
     contents: list[tuple[bytes, str]],
     referred: Mapping[str, bytes | None],
     xid: Xid,
     context: Context,
 ) -> CheckResult[Item]:
-    """Return the result of ``judge`` after the turn of the write.
+    """Return the result of ``check`` after the turn of the write.
 
     ``referred`` are the references that the turn resolved. They are not resolved again: later steps of the turn, such
     as deleting old Versions, may have changed ``context``, and then no turn would accept the result. All others are
-    resolved by ``context`` and what is committed. The next turn checks that they are the same in it.
+    resolved with ``context`` and the committed data. The next turn checks that it resolves them to the same documents.
     """
 
     def resolve(uri: str) -> bytes | None:
         return referred[uri] if uri in referred else _resolve_after_turn(xid, context, uri)
 
-    return _check_contents(judge, contents, resolve)
+    return _check_contents(check, contents, resolve)
 
 
 def _resolve_after_turn(xid: Xid, context: Context, uri: str) -> bytes | None:
-    """Return the result of ``Context.resolve``, and load what is missing for it from what is committed."""
+    """Return the result of ``Context.resolve``, for which missing data is loaded from the committed data."""
     while True:
         content = context.resolve(xid, uri)
         missing = context.take_missing(contents=True)
         if missing is None:
             return content
         try:
-            context.rows.load_snapshot(missing)
-        except DocumentNotStored:  # it was removed since its row was read, or this write was to store it
+            context.loader.load_snapshot(missing)
+        except DocumentNotStored:  # it was removed after its row was read, or this write has not stored it yet
             return None
 
 
 def _check_contents(
-    judge: Callable[..., list[Item]], contents: list[tuple[bytes, str]], resolve: Resolve
+    check: Callable[..., list[Item]], contents: list[tuple[bytes, str]], resolve: Resolve
 ) -> CheckResult[Item]:
     texts = [SchemaText(document=read_text(content, name), format=name, resolve=resolve) for content, name in contents]
-    return check_texts(judge, texts)
+    return check_texts(check, texts)
 
 
-def check_texts(judge: Callable[..., list[Item]], texts: Iterable[SchemaText]) -> CheckResult[Item]:
-    """Return the result of ``judge`` for ``texts``, and count the work of reading the documents they refer to."""
+def check_texts(check: Callable[..., list[Item]], texts: Iterable[SchemaText]) -> CheckResult[Item]:
+    """Return the result of ``check`` for ``texts``, and count the work of reading the documents they refer to."""
     referred: dict[str, bytes | None] = {}
 
-    def resolve_noted(resolve: Resolve, uri: str) -> bytes | None:
+    def resolve_and_record(resolve: Resolve, uri: str) -> bytes | None:
         content = referred[uri] = resolve(uri)
         work.spend(len(content or b""))
         return content
 
-    noted = [
-        text if text.resolve is None else replace(text, resolve=partial(resolve_noted, text.resolve)) for text in texts
+    recorded = [
+        text if text.resolve is None else replace(text, resolve=partial(resolve_and_record, text.resolve))
+        for text in texts
     ]
     try:
-        return CheckResult(items=judge(*noted), error=None, referred=referred)
+        return CheckResult(items=check(*recorded), error=None, referred=referred)
     except (SchemaError, LookupError) as error:
         return CheckResult(items=[], error=error, referred=referred)
 

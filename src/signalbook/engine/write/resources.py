@@ -145,7 +145,7 @@ def finish_resource(resource: ResourceCopy, type: ResourceType, context: Context
     # Computed first, because Versions that are loaded for comparison must not count as changed.
     changed = find_changed_schemas(resource, type, context)
     if resource.partial:
-        context.rows.add_compared(resource, changed)
+        context.loader.add_compared(resource, changed)
     count_before = context.problems.count
     check_imports(resource, type, context)
     if context.problems.count > count_before:

@@ -68,9 +68,9 @@ def _validate_with_imports(version: VersionCopy, type: ResourceType, context: Co
     reader = _find_reader(name, context)
     if reader is None:
         raise AssertionError("check_formats found it to be one that imports")
-    judge = reader.check_whole if is_importing(reader) else partial(_read_whole, reader)
+    check = reader.check_whole if is_importing(reader) else partial(_read_whole, reader)
     key, texts = (version.document, name, "imports"), [(version.document, name)]
-    outcome = check_with_references(key, texts, version.xid, judge, context)
+    outcome = check_with_references(key, texts, version.xid, check, context)
     if outcome is None:
         return make_outcome("formatvalidated", _IMPORTS_NOT_LOADED)
     if outcome.error is None:

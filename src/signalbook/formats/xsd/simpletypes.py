@@ -241,7 +241,7 @@ def _compare_varieties(old: _Facets, new: _Facets, spend: Callable[[int], None],
     is_list = isinstance(old.builtin, XsdList)
     if isinstance(new.builtin, XsdList):
         if not is_list and not _is_one_item(old):
-            # The writer's patterns may exclude spaces, so this reason needs a text that is refused.
+            # The writer's patterns may exclude spaces. So type_changed is used, which needs an example that is refused.
             rule = "type_changed" if old.patterns or not _takes_any_list(new) else "whitespace_changed"
             message = "texts with spaces would be read as lists"
             return [SimpleTypeProblem(rule, *_format_both(old, new), message)]

@@ -249,11 +249,11 @@ def _check_protocol(definition: JSONObject) -> Iterator[Finding]:
 
 
 def _check_text_indicator(definition: JSONObject, options: JSONObject) -> Iterator[Finding]:
-    """Warn of a definition that marks payloads as UTF-8 text (MQTT 5), while their format is binary."""
+    """Yield a warning if a definition marks payloads as UTF-8 text (MQTT 5) although their format is binary."""
     name = next((name for name in ("payload_format", TEXT_INDICATOR) if options.get(name) == 1), "")
     binary_format = _find_binary_format(definition, options) if name else ""
     if binary_format:
-        text = f"1 says that payloads are UTF-8 text, but {binary_format} is binary: state 0, or nothing"
+        text = f"1 says that payloads are UTF-8 text, but {binary_format} is binary: use 0 or leave it out"
         yield _make_option_finding(name, "text", text, "warning")
 
 
@@ -267,10 +267,10 @@ def _find_binary_format(definition: JSONObject, options: JSONObject) -> str:
     if event_format or mode == "structured":
         return event_format if event_format and not is_json(event_format) else ""
     inner = _find_value(definition.get("envelopemetadata") or {}, "datacontenttype")
-    of_options = (value for _, value in find_content_types(str(definition.get("protocol") or ""), options))
+    stated_types = (value for _, value in find_content_types(str(definition.get("protocol") or ""), options))
     # Avro and Protobuf have JSON encodings, too.
     if any(
-        is_json(str(content_type or "")) for content_type in (inner, definition.get("datacontenttype"), *of_options)
+        is_json(str(content_type or "")) for content_type in (inner, definition.get("datacontenttype"), *stated_types)
     ):
         return ""
     schema_format = str(definition.get("dataschemaformat") or "")

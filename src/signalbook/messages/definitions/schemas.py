@@ -200,7 +200,7 @@ class ContractSchemas:
         return _make_unusable(Reason.SCHEMA_NOT_FOUND, name, f"{name} {uri!r} names no schema of this contract")
 
     def _parse_version(self, document: SchemaDocument, use: SchemaUse) -> SchemaUse:
-        """Return the Version in ``document`` of the schema in ``use``, with the same deep link."""
+        """Parse the Version in ``document`` of the schema Resource in ``use``, with the same deep link."""
         return self._parse(_add_format(document, use.format), use.link, use.resource)
 
     def _parse(self, document: SchemaDocument, link: str, resource: str) -> SchemaUse:

@@ -42,7 +42,7 @@ class Outline(msgspec.Struct, frozen=True, array_like=True):
 
 
 def build_outline(xid: str, definition: JSONObject) -> Outline:
-    """Return the outline of a materialised definition by its constant attributes alone, without compiling it."""
+    """Return the outline of a materialised definition with only its constant attributes, without compiling it."""
     metadata = definition.get("envelopemetadata")
     values = {
         name: entry.get("value")
@@ -54,15 +54,15 @@ def build_outline(xid: str, definition: JSONObject) -> Outline:
 
 
 def find_equal_outlines(outlines: Iterable[Outline]) -> Iterator[tuple[str, Finding]]:
-    """Yield the xid and a warning for each definition with a type that has the constants of another one (K-13).
+    """Yield the xid of each definition whose type and constants another definition has, too, with a warning (K-13).
 
-    Two protocols may have the same type, because a message comes by one of them.
+    Definitions for different protocols may have the same type, because a message arrives by one protocol.
     """
-    alike: dict[tuple[str, frozenset[tuple[str, str]]], list[Outline]] = {}
+    groups: dict[tuple[str, frozenset[tuple[str, str]]], list[Outline]] = {}
     for entry in outlines:
         if entry.type is not None:
-            alike.setdefault((entry.protocol, frozenset(entry.constants)), []).append(entry)
-    for entries in alike.values():
+            groups.setdefault((entry.protocol, frozenset(entry.constants)), []).append(entry)
+    for entries in groups.values():
         first_entries = entries[: _MAX_SHOWN_XIDS + 1]
         hidden = len(entries) - 1 - _MAX_SHOWN_XIDS
         more = f" and {hidden} more" if hidden > 0 else ""
@@ -169,9 +169,9 @@ class DefinitionSource:
 
 
 def _find_missing_links(schema: Schema, definition: CompiledDefinition) -> Iterator[Finding]:
-    """Yield the warnings of a schema that has to guess which of its types the payload has (G-17).
+    """Yield the warnings of a schema that has to guess which of its types a payload has (G-17).
 
-    An inline schema cannot be linked to, and the wire prefix of a payload names the type.
+    An inline schema has no deep link. If payloads have a wire prefix, the prefix names the type.
     """
     if definition.schema_use.resource and definition.policy.wire_prefix == "none":
         yield from (finding for finding in schema.warnings if finding.rule == "link")

@@ -44,7 +44,7 @@ from signalbook.pipeline.table_names import DEAD_LETTERS, build_table_name, find
 from signalbook.pipeline.tables.evolution import rename_columns, rename_rows
 from signalbook.pipeline.tables.formats import find_visible_files
 from signalbook.pipeline.tables.staged_files import read_rows
-from signalbook.values import JSON, Finding, JSONError, count_nouns, parse_json
+from signalbook.values import JSON, Finding, JSONError, format_count, parse_json
 
 _BUCKETS: Final = 1 << 20
 # Columns of tables that dead letters have, without the underscore.
@@ -339,7 +339,7 @@ def backtest(
     for doubt in checked.doubts:
         notify(doubt)
     with open_runner(runner, job.master, lambda: progress("starting Spark")) as opened:
-        progress(f"comparing {count_nouns(len(files), 'file')} of {count_nouns(len(chosen), 'changed definition')}")
+        progress(f"comparing {format_count(len(files), 'file')} of {format_count(len(chosen), 'changed definition')}")
         return _compare_all(opened, job, journal.output, today, tomorrow, files)
 
 

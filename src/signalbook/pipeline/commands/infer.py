@@ -36,7 +36,7 @@ from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch, Split, UnreadableMessage
 from signalbook.pipeline.sources.detection import detect_format
 from signalbook.pipeline.sources.inputs import find_files, plan_tasks
-from signalbook.values import JSONObject, count_nouns
+from signalbook.values import JSONObject, format_count
 from signalbook.xid import XidError, check_id
 
 PLAN: Final = "plan.msgpack"
@@ -465,7 +465,7 @@ def _from_both(job: InferenceJob, halves: Halves, trial: Trial, rules: Rules, by
     document = definitions.build_document(every, job.group, rules, by)
     counts = definitions.count_messages(every)
     doubts = definitions.list_doubts(every)
-    tried = count_nouns(trial.tried, "message")
+    tried = format_count(trial.tried, "message")
     rejections = [f"{reason}, in {count} of {tried}" for reason, count in trial.reasons.items()]
     return InferredDefinitions(
         document=definitions.describe_doubts(document, doubts, rejections),

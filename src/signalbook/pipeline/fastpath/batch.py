@@ -33,7 +33,7 @@ from signalbook.pipeline.native import PayloadSpans
 from signalbook.pipeline.sources.base import NOWHERE, MessageBatch, build_transport_arrays
 
 Kinds = npt.NDArray[np.uint8]
-# For each kind of extension values, which are strings, booleans and integers, the function from text to value.
+# The functions from text to value for the kinds of extension values: strings, booleans and integers.
 _VALUES: Final[Sequence[Callable[[str], Attribute]]] = (str, "true".__eq__, int)
 
 

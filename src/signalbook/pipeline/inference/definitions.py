@@ -13,7 +13,7 @@ from signalbook.pipeline.inference.discriminators import Discriminator
 from signalbook.pipeline.inference.observations import EVENT, PLAIN, KindSummary, Observations, is_transport
 from signalbook.pipeline.inference.schemas import ObjectFamilies, Rules
 from signalbook.pipeline.inference.summaries import AddressSummary
-from signalbook.values import JSONObject, count_nouns
+from signalbook.values import JSONObject, format_count
 
 LABELS: Final = {"stage": "draft"}
 """The labels of inferred groups, until a person has reviewed them."""
@@ -69,7 +69,7 @@ def list_doubts(observations: Observations) -> list[JSONObject]:
 def _find_doubts(observations: Observations) -> Iterator[JSONObject]:
     for name, observed in _assign_ids(observations):
         if observed.count < _FEW:
-            yield {"definition": name, "path": "", "doubt": f"inferred from {count_nouns(observed.count, 'message')}"}
+            yield {"definition": name, "path": "", "doubt": f"inferred from {format_count(observed.count, 'message')}"}
         for path, doubt in maps.find_doubts(observed.data):
             yield {"definition": name, "path": format_pointer(path), "doubt": doubt}
 
@@ -112,7 +112,7 @@ def _choose_id(observed: KindSummary, used_ids: set[str]) -> str:
 
 
 def _build_message_definition(observed: KindSummary, rules: Rules, header: str) -> JSONObject:
-    common: JSONObject = {"description": f"Inferred from {count_nouns(observed.count, 'message')}."}
+    common: JSONObject = {"description": f"Inferred from {format_count(observed.count, 'message')}."}
     if observed.kind == EVENT:
         return {**common, "envelope": "CloudEvents/1.0", "envelopemetadata": _build_metadata(observed, rules)}
     content_type, *further_types = observed.types or ("",)

@@ -17,7 +17,7 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import LocalPlace, Place, Storage, place_of
 from signalbook.pipeline.sources.base import FileSource, Split, split_range
 from signalbook.pipeline.sources.compression import has_compressed_name, remove_compressed_suffix
-from signalbook.values import count_nouns
+from signalbook.values import format_count
 
 # Bytes. Each task writes a file per table, so that fewer tasks mean fewer and larger files. A task for less than the
 # minimum costs more than it saves.
@@ -100,7 +100,7 @@ class _Selection:
         kinds = [f"{number} {kind}" for kind, number in self._others.most_common(_MAX_ENDINGS)]
         endings = ", ".join(sorted(self._endings - {""}))
         return (
-            f"{count_nouns(count, 'file is', 'files are')} skipped ({', '.join(kinds)}): of a folder those are "
+            f"{format_count(count, 'file is', 'files are')} skipped ({', '.join(kinds)}): of a folder those are "
             f"read whose names end in {endings or 'anything'} or in none of that kind; name a file to have it read"
         )
 

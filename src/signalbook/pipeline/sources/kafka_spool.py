@@ -26,7 +26,7 @@ from signalbook.pipeline.errors import PipelineError, build_disk_error
 from signalbook.pipeline.sources.captures import KAFKA
 from signalbook.pipeline.sources.kafka import SOURCE, read_topics
 from signalbook.pipeline.tables.catalogs import substitute_variables
-from signalbook.values import count_nouns
+from signalbook.values import format_count
 
 if TYPE_CHECKING:
     from signalbook.brokers.kafka import KafkaReader, PartitionRange
@@ -136,7 +136,7 @@ def _spool_topics(
                 path = folder / SPOOLED_FILES.replace("*", str(number))
                 for written in _write_records(path, reader.read(partition), share, assumed=assumed):
                     count += written
-                    progress(f"reading {partition.topic}: {count_nouns(count, 'message')}")
+                    progress(f"reading {partition.topic}: {format_count(count, 'message')}")
         except OSError as error:
             raise build_disk_error(error, folder) from error
     if not count:

@@ -145,7 +145,7 @@ def rename_batch(rows: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
     Raises ``Incompatible`` if the columns have other types, because Arrow would misread their memory.
     """
     if len(columns) != rows.num_columns:
-        raise Incompatible(f"the number of columns is {rows.num_columns}, that of the new names {len(columns)}")
+        raise Incompatible(f"the numbers of columns ({rows.num_columns}) and of new names ({len(columns)}) differ")
     for existing, renamed in zip(rows.schema, columns, strict=True):
         if not _differ_only_in_names(existing.type, renamed.type):
             text = f"{existing.name} of type {existing.type} cannot be renamed to {renamed.name} of type {renamed.type}"

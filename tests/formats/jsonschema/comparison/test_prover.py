@@ -597,7 +597,7 @@ def test_impossible_values_cause_no_difference(writer: JSONObject, reader: JSONO
 
 
 def test_question_that_was_first_asked_about_a_deeper_part() -> None:
-    """To compare c is asked of a member of b, then of a member of a, which is less deep, and then of a member of c."""
+    """c is first compared as a member of b, then as a member of a, which is less deep, and then as a member of c."""
 
     def members(**names: str) -> JSONObject:
         return {"properties": {name: {"$ref": f"#/definitions/{target}"} for name, target in names.items()}}

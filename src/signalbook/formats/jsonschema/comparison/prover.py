@@ -212,7 +212,7 @@ class Prover:
         # Questions that are proven if an open question is proven: the level, and the index of the first such open
         # question.
         self.supposed: dict[Question, tuple[int, int]] = {}
-        # These questions in the order in which they were answered. One may be in it twice.
+        # The questions of ``supposed`` in the order in which they were answered. A question may occur twice.
         self.conclusions: list[Question] = []
         self.leans_on = _NO_END
         self.failed: dict[Question, list[Difference]] = {}
