@@ -187,6 +187,14 @@ def test_abandoned_output_does_not_exist(stored: Place) -> None:
     assert not (stored / "f").exists()
 
 
+def test_failed_output_is_abandoned(stored: Place) -> None:
+    with suppress(ZeroDivisionError), (stored / "f").open_output() as output:
+        output.sink.write(b"half of it")
+        raise ZeroDivisionError
+    assert output.sink.closed
+    assert not (stored / "f").exists()
+
+
 def test_places_reach_other_processes(somewhere: Place) -> None:
     somewhere.make()
     (somewhere / "f").write(b"x")
