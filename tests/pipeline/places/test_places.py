@@ -25,7 +25,7 @@ from tests.pipeline.storeway import at_first, cut, now_and_then, store_way
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import LocalPlace, Place, Storage, StorePlace, place_of, run_in_parallel, stores
-from signalbook.pipeline.places.base import TOGETHER
+from signalbook.pipeline.places.base import TOGETHER, Ranges
 
 
 @pytest.fixture(params=KINDS)
@@ -167,6 +167,13 @@ def test_reading_is_seekable(somewhere: Place) -> None:
         file.seek(0)
         with io.BufferedReader(file, 1000) as lines:  # type: ignore[type-var]
             assert lines.read() == content
+
+
+def test_a_file_that_becomes_shorter_is_an_error() -> None:
+    with Ranges(lambda start, end: b"x" * (min(end, 7) - start), 10, "the file") as file:
+        assert file.read(7) == b"x" * 7
+        with pytest.raises(OSError, match="the file became shorter while it was read"):
+            file.read()
 
 
 @pytest.mark.parametrize("rows", [10, 3_000_000])
