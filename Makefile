@@ -69,9 +69,9 @@ faults:  ## kill servers and PostgreSQL 200 times under load, and disturb the ne
 	@tools/setup faults
 	$(BIN)/python -m tests.faults $(FAULTS)
 
-mutants:  ## plant FAULTS of 120 faults by SEED, and see which tests find them; AGAINST names an earlier list
+mutants:  ## plant FAULTS of 120 faults by SEED, and see which tests find them; AGAINST names an earlier list; NEAR=1 is fast
 	@tools/setup test
-	$(BIN)/python tools/mutants --workers $(WORKERS) --seed $(SEED) $(FAULTS:%=--faults %) $(AGAINST:%=--against %)
+	$(BIN)/python tools/mutants --workers $(WORKERS) --seed $(SEED) $(FAULTS:%=--faults %) $(AGAINST:%=--against %) $(if $(NEAR),--near)
 
 check:  ## linter, formatter, types, and who may import whom
 	@tools/setup test

@@ -1,4 +1,5 @@
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -6,6 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from tests.cli.conftest import Cli
+from tests.pipeline.commands.test_backfill import NUMBER, TEXT, definitions
+
+from signalbook.pipeline import columns
 
 from ..pipeline.lake import XID, Lake
 
@@ -73,3 +77,15 @@ def test_tables_are_compacted(cli: Cli) -> None:
 def test_a_compaction_is_shown(cli: Cli) -> None:
     ran = cli("pipeline", "compact", "--output", "lake", "--definition", XID, "--target-size", "1")
     assert "shop.order" in ran.out
+
+
+def test_a_backfill_is_shown(tmp_path: Path, cli: Cli) -> None:
+    lake = Lake(tmp_path / "lake", "parquet")
+    members = '{"total":1.5,"at":"2026-01-02T03:04:05Z"}'
+    stored = pa.schema([("id", pa.string()), ("at", pa.int32()), *columns.RESCUE])
+    lake.put([{"id": "1", "at": 7, "_rescue": members}], stored)
+    command = ("pipeline", "backfill", "--output", "lake", "--policy", "columns=typed", "--registry")
+    shown = cli(*command, definitions(tmp_path / "r.json", total=NUMBER, at={**TEXT, "format": "date-time"})).out
+    assert re.search(r"shop\.order\W+1\W+0\W+1\W", shown)
+    assert "shop.order has other columns of these names: at\n" in shown
+    assert cli(*command, definitions(tmp_path / "r.json", total=NUMBER)).out == "nothing to fill\n"

@@ -106,6 +106,16 @@ def test_the_result_is_printed_as_json(events: Path, tmp_path: Path, cli: Cli) -
     assert Path(result["definitions"]).is_file()
 
 
+def test_the_number_of_shown_tables_is_bounded(
+    events: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("signalbook.cli.trial._SHOWN_TABLES", 1)
+    monkeypatch.setenv("COLUMNS", "500")
+    shown = cli("try", events, "--folder", tmp_path / "out", "--by", "event").out
+    assert shown.count("100 rows") == 1
+    assert f"… and 1 more table in {tmp_path}/out/lake/tables\n" in shown
+
+
 def test_interrupted_trial_is_repeated(events: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

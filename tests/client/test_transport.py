@@ -84,9 +84,9 @@ def test_a_certificate_of_an_unknown_authority(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("response", "error", "message"),
     [
-        ((200, {}, b"<html>"), BadResponse, "this is no registry"),
+        ((200, {}, b"<html>"), BadResponse, r"this is no registry: it answers without JSON \("),
         ((200, {}, b"[]"), BadResponse, "without a JSON object"),
-        ((200, {}, b"[" * 1000), BadResponse, "this is no registry"),
+        ((200, {}, b"[" * 1000), BadResponse, r"this is no registry: it answers without JSON \("),
         ((301, {"Location": "http://x.example/"}, b""), BadResponse, "sends to http://x.example/"),
         ((404, {}, b"<html>"), NotFound, "HTTP 404 Not Found"),
         ((500, {}, b'{"title": "oops", "detail": "d"}'), Refused, "oops\nd"),

@@ -1,6 +1,8 @@
 """What is prepared is committed, or forgotten where that has become impossible and nothing hangs on it."""
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -8,8 +10,10 @@ import pytest
 from tests.pipeline.lake import NOON, Lake
 
 from signalbook.messages import Policy
+from signalbook.pipeline import commit as commit_module
 from signalbook.pipeline.commit import Withdrawn, complete_unfinished, land
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.jobs import Progress
 from signalbook.pipeline.job.runner import LocalRunner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import PREPARED, JournalEntry
@@ -37,6 +41,21 @@ def replayed(lake: Lake) -> JournalEntry:
 def test_replaced_files_are_committed_first(lake: Lake) -> None:
     lake.commit(replayed(lake))
     assert (lake.rows(), lake.rows(DEAD_LETTERS)) == ([{"a": 1}, {"a": 2}], [])
+
+
+def test_progress_and_seconds_include_each_table(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Progress] = []
+    moments = iter([100.0, 102.5])
+    monkeypatch.setattr(commit_module, "time", SimpleNamespace(monotonic=lambda: next(moments)))
+    lake.commit(replace(replayed(lake), seconds=0.5), shown.append)
+    assert [(progress.stage, progress.done, progress.total) for progress in shown] == [
+        ("committing", 0, 2),
+        ("committing", 1, 2),
+        ("committing", 2, 2),
+        ("committed", 2, 2),
+    ]
+    (entry,) = [entry for entry in lake.journal.iterate_committed() if entry.removed]
+    assert entry.seconds == 3.0
 
 
 @pytest.mark.parametrize("died", [False, True])

@@ -87,6 +87,12 @@ def test_invalid_output_is_rejected(tmp_path: Path) -> None:
         Journal.open(tmp_path / "out")
 
 
+def test_unusable_lock_file_is_an_error_before_the_first_run(tmp_path: Path) -> None:
+    (tmp_path / ".lock").mkdir()
+    with pytest.raises(PipelineError, match="cannot write to"):
+        Journal.open(tmp_path)
+
+
 def test_a_broken_entry_is_named(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path)
     (tmp_path / "batches" / "b1.json").write_text("{")

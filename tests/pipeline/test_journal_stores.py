@@ -99,6 +99,24 @@ def test_run_without_the_lease_sweeps_nothing(output: Place, monkeypatch: pytest
         assert (output / ".staging/y/f").exists()
 
 
+def test_run_that_loses_the_lease_while_it_lists_sweeps_nothing(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The listing may show an attempt that the new owner of the lease has just begun."""
+    first, second = Journal.open(output), Journal.open(output)
+    list_files, entries = type(output).list_files, list[JournalEntry]()
+
+    def take_over_and_list(self: Place, *, deep: bool = False) -> Iterator[Stored]:
+        if self.name == ".staging" and not entries:
+            entries.append(staged(second, "y"))
+            (output / ".lock").replace(b'{"token": "of the new owner"}')
+        return list_files(self, deep=deep)
+
+    monkeypatch.setattr(type(output), "list_files", take_over_and_list)
+    with first.lock_output():
+        first.sweep()
+        second.prepare(*entries)
+        assert (output / ".staging/y/f").exists()
+
+
 def test_prepared_files_are_not_swept(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files claimed by a delayed driver are kept as well, however old they are."""
     journal = Journal.open(output)

@@ -66,3 +66,15 @@ def test_imported_number_is_kept(api: Api) -> None:
     registered = api.register("s", id=7, version=3, **with_number("9"))
     assert (registered["version"], registered["metadata"]) == (3, with_number("9")["metadata"])
     assert api.register("s", id=7, version=3, **with_number("9")) == registered
+
+
+def test_imported_version_replaces_a_softly_deleted_one(api: Api) -> None:
+    """The deleted version does not come back when the imported one is deleted."""
+    api.ask("PUT", "/mode/s", {"mode": "IMPORT"})
+    api.register("s", ONE, id=7, version=3)
+    assert api.ask("DELETE", "/subjects/s/versions/3") == 3
+    for number in (3, 4):
+        api.register("s", TWO, id=5 + number, version=number)
+    assert api.client.send("DELETE", "/schemagroups/default/schemas/s/versions/3").is_success
+    assert api.get("/subjects/s/versions?deleted=true") == [4]
+    assert api.code("GET", "/schemas/ids/7") == 40403

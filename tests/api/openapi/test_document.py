@@ -15,7 +15,7 @@ from tests.api.xregistry.test_matrix import CELLS
 from signalbook.api.app import create_app
 from signalbook.api.confluent import routes as confluent
 from signalbook.api.messagecatalog import first_draft, v01
-from signalbook.api.messagecatalog.catalog import FIRST, V01
+from signalbook.api.messagecatalog.catalog import FIRST, LOOKUP, V01
 from signalbook.api.openapi.document import describe
 from signalbook.api.schemaregistry import MOUNT, ROUTES
 from signalbook.engine.capabilities import FLAGS
@@ -83,6 +83,30 @@ def test_document_has_every_route(store: Store, serve: Serve, app: Starlette) ->
         options = client.send("OPTIONS", re.sub(r"{\w+}", "1", path))
         allowed = {method.lower() for method in options.headers["Allow"].split(", ")}
         assert set(item) - {"parameters", "servers"} == allowed - {"options", "head"}, path
+
+
+def test_document_names_required_parameters(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default")
+    described = client.get("/openapi.json").json()["paths"]
+    required = {
+        (method, path)
+        for path, item in described.items()
+        for method in ("get", "post", "delete")
+        if any(
+            parameter.get("required") and parameter["in"] == "query"
+            for parameter in item.get(method, {}).get("parameters", ())
+        )
+    }
+    lookups = {f"{mount}{path}" for mount, path in ((MOUNT, "/schema"), (FIRST, LOOKUP), (V01, LOOKUP))}
+    assert required == {
+        ("get", "/access/explain"),
+        ("delete", "/access/sessions"),
+        ("get", "/impact"),
+        ("post", "/impact"),
+        *(("get", path) for path in lookups),
+    }
+    for path in ("/impact", *lookups):
+        assert client.get(path).status_code == 400, path
 
 
 def test_drafts_are_described_only_if_the_model_supports_them(client: Client) -> None:

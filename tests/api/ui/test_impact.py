@@ -122,8 +122,10 @@ def test_many_are_bounded(client: Client) -> None:
     message = {"dataschemaformat": "JsonSchema/draft-07", "dataschemaxid": ORDER}
     body = {f"m{'x' * 100}{at:03}": message for at in range(400)}
     assert client.send("POST", "/messagegroups/shop/messages", json=body).is_success
+    (subscription,) = client.get(f"/impact?xid={ORDER}").json()["subscriptions"]
     for page in (show(client, f"/-/impact{ORDER}"), attempt(client, BREAKING)):
         assert "more are in the JSON." in page.words("main")
+        assert f"and {len(subscription['xids']) - 10} more" in page.words("main")
         assert len(page.text.encode()) < 200_000
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.engine.search.text import join_words, split, split_runs
+from signalbook.engine.search.text import Text, _limit_texts, join_words, split, split_runs
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,9 @@ def test_words_without_positions_are_the_same(text: str) -> None:
 @pytest.mark.parametrize("name", ["customer_id", "customerId", "CUSTOMER-ID", "customer.id"])
 def test_spellings_of_a_name_are_one_word(name: str) -> None:
     assert join_words(name) == "customerid"
+
+
+def test_indexed_texts_are_bounded() -> None:
+    longest = [Text(False, "p" * 20_000, "t" * 30_000)] * 3
+    assert list(_limit_texts(longest)) == longest[:2]
+    assert list(_limit_texts([*longest[:2], Text(False, "", "x")])) == longest[:2]

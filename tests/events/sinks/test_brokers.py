@@ -109,6 +109,24 @@ def test_a_place_that_events_may_not_go_to(protocol: str, sink: str, complaint: 
 
 
 @pytest.mark.parametrize(
+    ("protocol", "scheme", "port"),
+    [
+        ("KAFKA", "kafka", 9092),
+        ("KAFKA", "kafkas", 9093),
+        ("MQTT3", "mqtt", 1883),
+        ("MQTT5", "mqtts", 8883),
+        ("NATS", "nats", 4222),
+        ("NATS", "tls", 4222),
+        ("AMQP", "amqp", 5672),
+        ("AMQP", "amqps", 5671),
+    ],
+)
+def test_a_sink_without_a_port_has_the_port_of_its_scheme(protocol: str, scheme: str, port: int) -> None:
+    allowed = SinkPolicy(allow=AllowList([f"10.0.0.1:{port}"]))
+    base.find_sink(protocol).check(made(protocol, f"{scheme}://10.0.0.1"), allowed)
+
+
+@pytest.mark.parametrize(
     ("protocol", "settings", "place"),
     [
         *(("KAFKA", {"topicname": name}, "topicname") for name in ("a/b", "..", "__consumer_offsets", "x" * 250, 7)),

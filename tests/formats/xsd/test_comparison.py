@@ -3,6 +3,8 @@ from itertools import product
 import pytest
 
 from signalbook.formats.compatibility import SchemaText, find_comparison, list_differences
+from signalbook.formats.xsd import FORMAT
+from signalbook.values import JSON
 from signalbook.work import Work
 
 XS = "http://www.w3.org/2001/XMLSchema"
@@ -475,6 +477,26 @@ EDITS: list[tuple[str, str, str | None, str | None]] = [
 def test_single_edits(before: str, after: str, backward: str | None, forward: str | None) -> None:
     assert before in ORDER
     check(text(ORDER), text(ORDER.replace(before, after, 1)), backward, forward)
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "rule", "old", "new"),
+    [
+        ('name="id" type="xs:int"', 'name="id" type="xs:int" nillable="true"', "nillable_removed", True, False),
+        ('name="id" type="xs:int"', 'name="id" type="xs:string"', "type_changed", "string", "int"),
+        ('name="id" type="xs:int"', 'name="id" type="xs:unsignedInt"', "maximum_decreased", "4294967295", "2147483647"),
+        ('name="id" type="xs:int"', 'name="key" type="xs:int"', "element_removed", "key", None),
+        ("<xs:choice>", '<xs:choice minOccurs="0">', "min_occurs_increased", None, "line or card or cash"),
+        ('type="xs:short" use="required"', 'type="xs:short"', "attribute_required", None, "short"),
+        ('default="kg"', 'default="m"', "default_changed", "m", "kg"),
+        ('<xs:pattern value="[A-Z]{3}"/>', "", "pattern_added", "any text", "[A-Z]{3}"),
+        ('name="Order"><xs:sequence>', 'name="Order" mixed="true"><xs:sequence>', "mixed_removed", "mixed", None),
+    ],
+)
+def test_differences_contain_the_values(after: str, before: str, rule: str, old: JSON, new: JSON) -> None:
+    """The schema was changed from ``before`` to ``after``."""
+    differences = FORMAT.differences(text(ORDER), text(ORDER.replace(after, before, 1)))
+    assert (rule, old, new) in [(difference.rule, difference.old, difference.new) for difference in differences]
 
 
 @pytest.mark.merge

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from signalbook.formats import Anything, Field, ListOf, PayloadError, Scalar, SchemaError, Struct
 from signalbook.formats.xsd import FORMAT
+from signalbook.formats.xsd.documents import _Schema10, _Schema11
 from signalbook.formats.xsd.schema import XsdSchema
 from signalbook.values import JSON
 
@@ -301,6 +302,16 @@ def test_documents_that_refer_to_others_are_checked_in_part() -> None:
     findings = FORMAT.check(schema(f"{REFERRING}\n<xs:unheard/>"), "XSD/1.0")
     expected = {("line 1", "schema", "error"), ("", "import", "warning")}
     assert {(finding.path, finding.rule, finding.severity) for finding in findings} == expected
+
+
+@pytest.mark.parametrize("format", ["XSD/1.0", "XSD/1.1"])
+def test_the_first_document_of_a_process_is_checked(format: str) -> None:
+    """The library builds its schema of schemas only when a whole document is built, or when it is told to."""
+    for version in (_Schema10, _Schema11):
+        assert version.meta_schema is not None
+        version.meta_schema.maps.clear()
+    referring = schema('<xs:include schemaLocation="other.xsd"/><xs:element nam="a"/>')
+    assert ("line 1", "schema") in [(finding.path, finding.rule) for finding in FORMAT.check(referring, format)]
 
 
 def test_mutual_includes_are_resolved() -> None:

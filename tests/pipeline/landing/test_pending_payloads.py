@@ -1,7 +1,7 @@
 """Messages that are presumed to conform come to what they come to when each is judged by itself (design.md 3.9)."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,11 +17,13 @@ from signalbook.messages import Contract, Message, parse_flags
 from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.bindings.http import request
 from signalbook.messages.cloudevents import CloudEvent
+from signalbook.pipeline.fastpath.routes import LandedRows
+from signalbook.pipeline.fastpath.rows import AcceptedRow
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing import pending_payloads
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.report import Tally
-from signalbook.pipeline.sources.base import MessageBatch
+from signalbook.pipeline.sources.base import LIGHTEST, MessageBatch
 from signalbook.values import JSONObject
 
 GROUP = "/messagegroups/desk"
@@ -247,6 +249,22 @@ def test_payloads_that_are_refused_get_their_reasons(contracts: list[Contract]) 
     sound, broken = event("HTTP", JSON_VALUES[0]), event("HTTP", b'{"id":"P","weight":-1}')
     tally = check(contracts[0], sound, broken, sound, event("HTTP", b"{"))
     assert (tally.landed.total(), tally.reasons) == (2, {"schema_violation": 1, "decode_error": 1})
+
+
+def test_messages_wait_until_there_are_enough(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pending_payloads, "_SLICE", 2 * LIGHTEST)
+    sizes: list[int] = []
+    flush_full = pending_payloads.PendingPayloads.flush_full
+
+    def record(self: pending_payloads.PendingPayloads) -> Iterator[LandedRows | AcceptedRow]:
+        for outcome in flush_full(self):
+            assert isinstance(outcome, LandedRows)
+            sizes.append(len(outcome.rows))
+            yield outcome
+
+    monkeypatch.setattr(pending_payloads.PendingPayloads, "flush_full", record)
+    assert check(contracts[0], *[native("NATS", TICKETS[0])] * 5).landed.total() == 5
+    assert sizes == [2, 2]
 
 
 def test_number_of_content_types_is_bounded(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from tests.pipeline.storeway import at_first, cut, now_and_then, store_way
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import LocalPlace, Place, Storage, StorePlace, place_of, run_in_parallel, stores
-from signalbook.pipeline.places.base import TOGETHER
+from signalbook.pipeline.places.base import TOGETHER, Ranges
 
 
 @pytest.fixture(params=KINDS)
@@ -169,6 +169,13 @@ def test_reading_is_seekable(somewhere: Place) -> None:
             assert lines.read() == content
 
 
+def test_a_file_that_becomes_shorter_is_an_error() -> None:
+    with Ranges(lambda start, end: b"x" * (min(end, 7) - start), 10, "the file") as file:
+        assert file.read(7) == b"x" * 7
+        with pytest.raises(OSError, match="the file became shorter while it was read"):
+            file.read()
+
+
 @pytest.mark.parametrize("rows", [10, 3_000_000])
 def test_large_files_come_whole(somewhere: Place, rows: int) -> None:
     """The larger one in several parts."""
@@ -184,6 +191,14 @@ def test_abandoned_output_does_not_exist(stored: Place) -> None:
     output = (stored / "f").open_output()
     output.sink.write(b"half of it")
     output.abandon()
+    assert not (stored / "f").exists()
+
+
+def test_failed_output_is_abandoned(stored: Place) -> None:
+    with suppress(ZeroDivisionError), (stored / "f").open_output() as output:
+        output.sink.write(b"half of it")
+        raise ZeroDivisionError
+    assert output.sink.closed
     assert not (stored / "f").exists()
 
 
@@ -220,6 +235,9 @@ def test_texts_and_urls_are_places(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ("dbfs:/x", "dbfs is not supported: on Databricks give the mounted path"),
         ("hdfs:/h/x", "^hdfs:/h/x lacks a slash: write hdfs://h/x$"),
         ("hdfs:///x", "names no NameNode: write hdfs://HOST:PORT/FOLDER"),
+        ("hdfs://h:9:9/x", "names no NameNode"),
+        ("hdfs://h:port/x", "names no NameNode"),
+        ("hdfs://a b/x", "names no NameNode"),
         ("hdfs://alice@h:9/x", "^an hdfs: URL with a user is not taken"),
         ("hdfs://h:9/a:b", "has an empty part, '.', '..' or a colon"),
         ("file://lake", "^file://lake: a file: URL is file:///PATH, on this machine"),

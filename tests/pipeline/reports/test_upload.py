@@ -89,7 +89,15 @@ def test_default_name_is_the_name_of_the_folder(journal: Journal, url: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("folder", "name"), [(".lake", "lake"), ("-x", "x"), ("@a", "a"), ("лейк", "pipeline"), ("my lake", "my-lake")]
+    ("folder", "name"),
+    [
+        (".lake", "lake"),
+        ("-x", "x"),
+        ("@a", "a"),
+        ("лейк", "pipeline"),
+        ("my lake", "my-lake"),
+        ("x" * 129, "x" * 128),
+    ],
 )
 def test_every_folder_has_a_valid_name(tmp_path: Path, folder: str, name: str) -> None:
     Journal.open(tmp_path / folder)

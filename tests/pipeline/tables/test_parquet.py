@@ -7,9 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 from tests.pipeline.lake import ORDER, Lake
 
+from signalbook.pipeline.commit import assign_tables, commit
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import LocalPlace
 from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
+from signalbook.pipeline.tables import parquet as parquet_module
 from signalbook.pipeline.tables.parquet import COLUMNS
 
 INT, TEXT = pa.int32(), pa.string()
@@ -45,6 +47,15 @@ def test_invalid_parquet_file_is_an_error(lake: Lake, name: str) -> None:
         (folder / COLUMNS).unlink()
     with pytest.raises(PipelineError, match=r"table shop\.order has a file that is no Parquet"):
         lake.put([{"a": 2}], {"a": INT})
+
+
+def test_columns_of_new_files_are_read_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading hundreds of columns again would take most of a commit's time."""
+    tables = lake.tables
+    batch = assign_tables(tables, lake.place, lake.prepared([{"a": 2}], {"a": INT}))
+    monkeypatch.setattr(parquet_module, "_read_schema", None)
+    commit(lake.journal, tables, batch, lambda _: None)
+    assert lake.rows() == [{"a": 1}, {"a": 2}]
 
 
 def test_a_folder_that_was_removed_while_a_batch_was_committed(lake: Lake) -> None:

@@ -154,7 +154,6 @@ class AttemptExecutor:
             pool.close()
         for idle in self._idle.values():
             _close(idle.sink)
-        self._idle.clear()
 
     def _close_surplus(self) -> None:
         """Close the least recently used idle sinks while too many sinks are open."""

@@ -75,7 +75,7 @@ class HdfsPlace(RemotePlace):
                 "an hdfs: URL with a user is not taken, for it is shown and kept: HADOOP_USER_NAME or a Kerberos "
                 "ticket says who asks"
             )
-        if not host or not re.fullmatch(r"[\w.-]+(?::\d{1,5})?", host, re.ASCII):
+        if not re.fullmatch(r"[\w.-]+(?::\d{1,5})?", host, re.ASCII):
             raise PipelineError(f"{url} names no NameNode: write {scheme}://HOST:PORT/FOLDER or a name service's name")
         if any(part in ("", ".", "..") or ":" in part for part in parts):
             raise PipelineError(f"{url} has an empty part, '.', '..' or a colon, which HDFS has no names with")

@@ -321,6 +321,12 @@ def test_difference_contains_path_and_values() -> None:
     assert difference.message == "texts of 5 characters may be written, but at most 3 are accepted here"
 
 
+@pytest.mark.parametrize("types", ["integer", "number", "boolean", ["null", "integer"], ["boolean", "number"]])
+def test_difference_contains_the_types_of_the_writer(types: JSON) -> None:
+    (difference,) = differences({"type": "string"}, {"type": types})
+    assert (difference.rule, difference.old, difference.new) == ("type_changed", types, "string")
+
+
 def test_the_alternative_that_was_meant_is_explained() -> None:
     """The explanation is more specific than that no alternative matches."""
     union = {"oneOf": [{"$ref": "#/definitions/a"}, NULL]}
