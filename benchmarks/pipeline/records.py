@@ -259,7 +259,7 @@ def measure(count: int, rounds: int, modes: Sequence[str] = (*MODES, *PREFIXED))
     """Medians of both ways for each kind of record, rounds interleaved. With each mode come its ``PEERS``."""
     contracts, traffic = {}, {}
     for mode in modes:
-        contracts[mode], traffic[mode] = _made(mode, count)
+        contracts[mode], traffic[mode] = make_traffic(mode, count)
     fast: dict[str, list[float]] = {mode: [] for mode in modes}
     slow: dict[str, list[float]] = {mode: [] for mode in modes}
     for _ in range(rounds):
@@ -275,7 +275,7 @@ def measure(count: int, rounds: int, modes: Sequence[str] = (*MODES, *PREFIXED))
     return {"taken": taken, "records": count, "types": TYPES, "ratios_of_rates": ratios, "cpu_of_a_record": rows}
 
 
-def _made(mode: str, count: int) -> tuple[Contract, list[pa.RecordBatch]]:
+def make_traffic(mode: str, count: int) -> tuple[Contract, list[pa.RecordBatch]]:
     """The definitions and the records of a mode."""
     if mode in PREFIXED:
         return by_subjects(PREFIXED[mode][0]), prefixed(mode, count)
