@@ -15,15 +15,15 @@ from signalbook.messages import Message, Reason, parse_flags
 from signalbook.messages.bindings.kafka import record
 from signalbook.messages.bindings.mqtt import publish
 from signalbook.pipeline import columns
-from signalbook.pipeline.fastpath.rows import Bookkeeping
-from signalbook.pipeline.job.jobs import DeadLetterFilter
-from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.deadletters import (
+from signalbook.pipeline.commands.dead_letters import (
     DeadLetterSource,
     match_rows,
     read_dead_letters,
     read_message_batches,
 )
+from signalbook.pipeline.fastpath.rows import Bookkeeping
+from signalbook.pipeline.job.jobs import DeadLetterFilter
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.tables.staged_files import StagedFiles

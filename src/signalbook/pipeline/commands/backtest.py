@@ -20,6 +20,13 @@ from signalbook.formats import PayloadError
 from signalbook.messages import Accepted, CompiledDefinition, Contract, Outcome, Policy, Rejected
 from signalbook.pipeline import columns
 from signalbook.pipeline.commands.backtest_result import Backtest, ChangedVerdict, list_violations
+from signalbook.pipeline.commands.dead_letters import (
+    DeadLetterBatch,
+    DeadLetterSource,
+    match_rows,
+    read_dead_letters,
+    read_message_batches,
+)
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.fastpath.rows import build_payload_reader, read_attributes, read_opaque
 from signalbook.pipeline.job.candidate import find_affected, with_candidate
@@ -29,13 +36,6 @@ from signalbook.pipeline.job.jobs import BacktestJob, DeadLetterFilter
 from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.landing.deadletters import (
-    DeadLetterBatch,
-    DeadLetterSource,
-    match_rows,
-    read_dead_letters,
-    read_message_batches,
-)
 from signalbook.pipeline.landing.tasks import task_failures
 from signalbook.pipeline.places import Place
 from signalbook.pipeline.report import decode
