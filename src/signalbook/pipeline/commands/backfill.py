@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from signalbook.messages import Policy
 from signalbook.pipeline import columns
+from signalbook.pipeline.commands.rescue_backfill import RESCUE, RescueBackfill
 from signalbook.pipeline.commit import (
     PATIENCE,
     complete_unfinished,
@@ -31,7 +32,6 @@ from signalbook.pipeline.job.jobs import Progress, ShowProgress, check_choice
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.job.subjects import Strategy
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry
-from signalbook.pipeline.landing.rescue_backfill import RESCUE, RescueBackfill
 from signalbook.pipeline.landing.tasks import settle_columns
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.report import Tally

@@ -9,7 +9,7 @@ import pytest
 from signalbook.formats import find
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import ValueForm, make_payload_builder
-from signalbook.pipeline.landing.rescue_backfill import RescueBackfill
+from signalbook.pipeline.commands.rescue_backfill import RescueBackfill
 from signalbook.pipeline.rescue import build_rescue_array
 from signalbook.values import JSON
 
