@@ -35,8 +35,8 @@ from signalbook.pipeline.job.documents import read_documents
 from signalbook.pipeline.job.jobs import BacktestJob, DeadLetterFilter
 from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.job.tasks import task_failures
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.landing.tasks import task_failures
 from signalbook.pipeline.places import Place
 from signalbook.pipeline.report import decode
 from signalbook.pipeline.sources.base import UnreadableMessage

@@ -33,16 +33,16 @@ from signalbook.pipeline.job.default_runner import open_runner
 from signalbook.pipeline.job.jobs import DeadLetterFilter, Progress, ReplayJob, ShowProgress
 from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
-from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows
-from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.tasks import (
+from signalbook.pipeline.job.tasks import (
     BatchAttempt,
     Intake,
     Manifest,
     Task,
     encode_manifest,
 )
+from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
+from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows
+from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.report import Report, Tally
 from signalbook.pipeline.sources.base import Split

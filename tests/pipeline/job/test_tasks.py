@@ -15,7 +15,7 @@ import pytest
 from signalbook.messages import Policy
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.tasks import PLAN, PROGRESS, SNAPSHOT, TaskPlan, process_files, read_manifest
+from signalbook.pipeline.job.tasks import PLAN, PROGRESS, SNAPSHOT, TaskPlan, process_files, read_manifest
 from signalbook.pipeline.sources.base import Split
 from signalbook.values import now
 
@@ -62,7 +62,7 @@ _HUGE = 96 * 1024 * 1024
 _MEASURE = """
 import re, sys
 from pathlib import Path
-from signalbook.pipeline.landing.tasks import process_files
+from signalbook.pipeline.job.tasks import process_files
 
 def memory(name):
     return int(re.search(name + r":\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024
