@@ -28,7 +28,6 @@ from signalbook.pipeline.commands.dead_letters import (
     read_message_batches,
 )
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.fastpath.rows import build_payload_reader, read_attributes, read_opaque
 from signalbook.pipeline.job.candidate import find_affected, with_candidate
 from signalbook.pipeline.job.default_runner import open_runner
 from signalbook.pipeline.job.documents import read_documents
@@ -43,6 +42,7 @@ from signalbook.pipeline.sources.base import UnreadableMessage
 from signalbook.pipeline.table_names import DEAD_LETTERS, build_table_name, find_table_folder
 from signalbook.pipeline.tables.evolution import rename_columns, rename_rows
 from signalbook.pipeline.tables.formats import find_visible_files
+from signalbook.pipeline.tables.landed_payloads import build_payload_reader, read_attributes, read_opaque
 from signalbook.pipeline.tables.staged_files import read_rows
 from signalbook.values import JSON, Finding, JSONError, format_count, parse_json
 

@@ -18,7 +18,7 @@ from msgspec import UNSET
 from signalbook.formats import ListOf, MapOf, Schema, Shape, Struct
 from signalbook.pipeline import columns, exact, rescue
 from signalbook.pipeline.arrays import MISFITS, ValueForm, make_payload_builder
-from signalbook.pipeline.fastpath.rows import build_payload_reader
+from signalbook.pipeline.tables.landed_payloads import build_payload_reader
 from signalbook.values import JSON
 
 RESCUE: Final = columns.RESCUE.names[0]

@@ -1,4 +1,4 @@
-"""What columns know of a payload is what the payload was, but for what ``fastpath/rows.py`` says is lost."""
+"""What columns know of a payload is what the payload was, but for what ``tables/landed_payloads.py`` says is lost."""
 
 import json
 import math
@@ -11,8 +11,8 @@ import pytest
 from signalbook.formats import as_sent, find
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import ValueForm, build_opaque_arrays, make_payload_builder
-from signalbook.pipeline.fastpath.rows import build_payload_reader, read_attributes, read_opaque
 from signalbook.pipeline.rescue import build_rescue_array
+from signalbook.pipeline.tables.landed_payloads import build_payload_reader, read_attributes, read_opaque
 from signalbook.values import JSON, dump_json, parse_timestamp
 
 PRICE = {"type": "number", "multipleOf": 0.01}
