@@ -3,8 +3,8 @@
     python -m tools.passes [--list MODE ...]
 
 A first batch makes routes and decoders. While the second batch goes from the messages that a source has read to staged
-rows, ``sys.setprofile`` reports every module whose functions run. The columns are the modules of ``pipeline/fastpath``
-and ``pipeline/landing``, those of ``pipeline``, and those of the whole project. ``--list`` prints the modules of some
+rows, ``sys.setprofile`` reports every module whose functions run. The columns are the modules of
+``pipeline/processing``, those of ``pipeline``, and those of the whole project. ``--list`` prints the modules of some
 modes.
 """
 
@@ -23,15 +23,15 @@ from benchmarks.pipeline import records
 from benchmarks.pipeline.traffic import GROUP, catalogue, event
 
 from signalbook.messages import Contract, Policy
-from signalbook.pipeline.fastpath.rows import Bookkeeping
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.processing.processing import Processing
+from signalbook.pipeline.processing.rows import Bookkeeping
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch, Source, Split
 from signalbook.pipeline.sources.kafka import SOURCE
 from signalbook.pipeline.tables.staged_files import StagedFiles
 
-PACKAGES = (("signalbook.pipeline.fastpath.", "signalbook.pipeline.landing."), "signalbook.pipeline.", "signalbook.")
+PACKAGES = ("signalbook.pipeline.processing.", "signalbook.pipeline.", "signalbook.")
 MESSAGES = 5_000
 RECORDS = (*records.MODES, *records.PREFIXED, *records.PLAIN, *records.BESIDE_PLAIN)
 FILES = {"file_of_events": "cloudevents-jsonl", "file_of_json": "json"}

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 import pytest
-from tests.pipeline.landing.test_deadletters import NOW, Given, event, sidelined
+from tests.pipeline.processing.test_deadletters import NOW, Given, event, sidelined
 
 from signalbook.messages import Message, Policy
 from signalbook.pipeline.commands.replay import WANTED, rewrite

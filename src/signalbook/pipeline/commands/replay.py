@@ -41,9 +41,9 @@ from signalbook.pipeline.job.tasks import (
     encode_manifest,
 )
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
-from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows
-from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.places import Place, Where, place_of
+from signalbook.pipeline.processing.deadletters import DeadLetter, DeadLetterRows
+from signalbook.pipeline.processing.processing import Processing
 from signalbook.pipeline.report import Report, Tally
 from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.table_names import DEAD_LETTERS, find_table_folder

@@ -32,15 +32,15 @@ from signalbook.pipeline.errors import (
     is_damage,
     is_spark_error,
 )
-from signalbook.pipeline.fastpath.rows import Bookkeeping
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.job.memory import pause_collection
 from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.snapshot import Snapshot, compile_cached
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry, Partition, TableFormat
-from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Storage, Where, place_of
+from signalbook.pipeline.processing.processing import Processing
+from signalbook.pipeline.processing.rows import Bookkeeping
 from signalbook.pipeline.report import Tally, decode
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch, Source, Split, separate_too_long
