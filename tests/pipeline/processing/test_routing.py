@@ -40,7 +40,7 @@ from signalbook.messages.cloudevents import find_invalid_attributes
 from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.pipeline.frames.messages import SOURCE as ROWS
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.processing import attributes, reasons
+from signalbook.pipeline.processing import attributes, verdicts
 from signalbook.pipeline.processing.binary import BinaryMode
 from signalbook.pipeline.processing.modes import StructuredMode
 from signalbook.pipeline.processing.processing import Processing
@@ -428,7 +428,7 @@ def test_schemas_are_not_asked_about_all_payloads_that_conform_after_all(contrac
     headers = event_headers({"ce_type": b"parcel.scanned"})
     unknown = [(b"\x0a\x01P\xa0\x06\x01", headers)] * 300
     batches_ = batches(*unknown, (b"\xff", headers), *unknown)
-    with patch.object(reasons, "rejected_payload", side_effect=rejected_payload) as mock:
+    with patch.object(verdicts, "rejected_payload", side_effect=rejected_payload) as mock:
         processed(contract, KAFKA, batches_)
     assert mock.call_count < 100
     tally, _ = check_batches(contract, batches_)

@@ -38,10 +38,9 @@ from signalbook.pipeline.processing.members import DefinitionChooser
 from signalbook.pipeline.processing.modes import build_schemaless_decoder, find_bytes_decoder
 from signalbook.pipeline.processing.prefixed import PayloadHeads, PlanCache, PrefixedRoutes, is_prefixed, read_heads
 from signalbook.pipeline.processing.properties import is_known
-from signalbook.pipeline.processing.reasons import PayloadReasons, find_reasons
 from signalbook.pipeline.processing.routes import LeftOver, PlainRoute, Result, land_rows, undecoded
 from signalbook.pipeline.processing.rows import RowBuilder
-from signalbook.pipeline.processing.verdicts import RejectionVerdict, Verdicts
+from signalbook.pipeline.processing.verdicts import PayloadReasons, RejectionVerdict, Verdicts, find_reasons
 
 _CONTENT_TYPE: Final = ATTRIBUTES.index("datacontenttype")
 # The limit of routes and of the length of their content types, because senders may make up any number of these. A route

@@ -21,10 +21,9 @@ from signalbook.pipeline.arrays import Offsets
 from signalbook.pipeline.native import Decode, PayloadSpans
 from signalbook.pipeline.processing import resolution
 from signalbook.pipeline.processing.batch import EventBatch, group_by_number
-from signalbook.pipeline.processing.reasons import Judge, PayloadReasons, find_schema_reasons
 from signalbook.pipeline.processing.routes import PlainRoute, undecoded
 from signalbook.pipeline.processing.rows import RowBuilder
-from signalbook.pipeline.processing.verdicts import RejectionVerdict
+from signalbook.pipeline.processing.verdicts import Judge, PayloadReasons, RejectionVerdict, find_schema_reasons
 
 _PROTOCOL: Final = "KAFKA"
 _SCHEMA_HEADER_PROPERTY: Final = f"headers.{SCHEMA_HEADER}"

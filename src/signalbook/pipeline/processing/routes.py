@@ -21,9 +21,15 @@ from signalbook.pipeline.arrays import MISFITS, Offsets
 from signalbook.pipeline.native import Decode, Decoded, PayloadSpans
 from signalbook.pipeline.processing.attributes import EnvelopeChecks
 from signalbook.pipeline.processing.batch import EventBatch, make_dense
-from signalbook.pipeline.processing.reasons import PayloadReasons, Reasons, SameReason, load_reasons
 from signalbook.pipeline.processing.rows import RowBuilder
-from signalbook.pipeline.processing.verdicts import NO_VERDICT, Rejections
+from signalbook.pipeline.processing.verdicts import (
+    NO_VERDICT,
+    PayloadReasons,
+    Reasons,
+    Rejections,
+    SameReason,
+    load_reasons,
+)
 from signalbook.pipeline.sources.base import MessageBatch
 
 _ENVELOPE: Final = len(columns.ENVELOPE)

@@ -3,7 +3,7 @@
 Events become columns (``modes.py``) and wait until there are enough for a batch (``batch.py``). The type of an event
 gives it a route to the definition of this type, if no other definition could fit the event. If a few definitions share
 the type, the event gets a route to each of them. Then its attributes (``attributes.py``) and its payload
-(``payloads.py``) are checked. The results, and the reasons for rejections (``reasons.py``), are the same as those of
+(``payloads.py``) are checked. The results, and the reasons for rejections (``verdicts.py``), are the same as those of
 ``Contract.process``. Doubtful events are left over for the slow path, which processes messages one by one.
 """
 
@@ -34,14 +34,6 @@ from signalbook.pipeline.processing.modes import (
 )
 from signalbook.pipeline.processing.plain import PlainPath
 from signalbook.pipeline.processing.properties import is_known
-from signalbook.pipeline.processing.reasons import (
-    PayloadReasons,
-    apply_judge,
-    build_event_judge,
-    find_reasons,
-    reject_broken_event,
-    reject_missing_data,
-)
 from signalbook.pipeline.processing.routes import (
     EventRoute,
     HeldEvents,
@@ -56,7 +48,18 @@ from signalbook.pipeline.processing.routes import (
     undecoded,
 )
 from signalbook.pipeline.processing.rows import RowBuilder
-from signalbook.pipeline.processing.verdicts import NO_VERDICT, Rejections, RejectionVerdict, Verdicts
+from signalbook.pipeline.processing.verdicts import (
+    NO_VERDICT,
+    PayloadReasons,
+    Rejections,
+    RejectionVerdict,
+    Verdicts,
+    apply_judge,
+    build_event_judge,
+    find_reasons,
+    reject_broken_event,
+    reject_missing_data,
+)
 from signalbook.pipeline.sources.base import MessageBatch
 
 _MAX_BATCH_BYTES: Final = 128 * 1024 * 1024

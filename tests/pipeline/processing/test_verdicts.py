@@ -19,8 +19,7 @@ from signalbook.messages import Contract, parse_flags
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.native import PayloadSpans
 from signalbook.pipeline.processing.payloads import build_json_decoder, find_decoder
-from signalbook.pipeline.processing.reasons import Reasons, find_reasons, load_reasons
-from signalbook.pipeline.processing.verdicts import NO_VERDICT
+from signalbook.pipeline.processing.verdicts import NO_VERDICT, Reasons, find_reasons, load_reasons
 from signalbook.values import Finding, JSONError, dump_json, parse_json
 
 
@@ -31,7 +30,7 @@ def said(reasons_: Reasons, payloads: Sequence[bytes]) -> list[tuple[Finding, ..
 
 
 def test_kept_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("signalbook.pipeline.processing.reasons._MAX_KEYS", 10)
+    monkeypatch.setattr("signalbook.pipeline.processing.verdicts._MAX_KEYS", 10)
     schema = parse({"type": "object", "properties": {"a": {"type": "integer"}}})
     reasons_ = Reasons(schema)
     payloads = PayloadSpans.of_list([dump_json({"a": f"x{number}"}) for number in range(100)])
