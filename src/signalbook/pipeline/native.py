@@ -1,6 +1,6 @@
 """Load the native module, pass payloads to it, and convert the results of its decoders to Arrow arrays.
 
-A decoder is made once for a schema, from a plan (``processing/payloads.py``). It reads the payloads of a batch into one
+A decoder is made once for a schema, from a plan (``processing/decoding.py``). It reads the payloads of a batch into one
 column, which is a column of records if the schema has members. A decoder may refuse any payload, and refuses doubtful
 ones. It never accepts a payload that ``Schema.decode`` refuses, and its values are the same as those of
 ``Schema.decode``.

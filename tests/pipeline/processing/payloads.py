@@ -13,7 +13,7 @@ from signalbook.formats.jsonschema import JsonSchema
 from signalbook.pipeline import columns, rescue
 from signalbook.pipeline.arrays import MISFITS, ValueForm, make_payload_builder
 from signalbook.pipeline.native import PayloadSpans
-from signalbook.pipeline.processing.payloads import find_decoder
+from signalbook.pipeline.processing.decoding import find_decoder
 
 Row = dict[str, Any]
 

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.formats.jsonschema.cases import cases
 from tests.pipeline.processing.payloads import amid_others
-from tests.pipeline.processing.test_json import WHOLE, parse, spoilt
+from tests.pipeline.processing.test_json_plans import WHOLE, parse, spoilt
 
 from signalbook.formats.jsonschema import JsonSchema
 from signalbook.messages import Contract, parse_flags
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.native import PayloadSpans
-from signalbook.pipeline.processing.payloads import build_json_decoder, find_decoder
+from signalbook.pipeline.processing.decoding import find_decoder
+from signalbook.pipeline.processing.json_plans import build_json_decoder
 from signalbook.pipeline.processing.verdicts import NO_VERDICT, Reasons, find_reasons, load_reasons
 from signalbook.values import Finding, JSONError, dump_json, parse_json
 

@@ -17,7 +17,7 @@ from signalbook.messages.content import KEY_SCHEMA_HEADER, read_schema_id
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS, ValueForm, make_builder
 from signalbook.pipeline.native import Decoded, PayloadSpans
-from signalbook.pipeline.processing import payloads
+from signalbook.pipeline.processing import decoding
 from signalbook.values import JSON
 
 _INPUTS: Final = ("_key", "_headers", "_raw_headers")
@@ -40,10 +40,10 @@ class KeyDecoder:
         self._type = columns.find_arrow_type(shape)
         self._build = make_builder(shape, self._type, ValueForm.of(schema))
         self._inputs = [table.get_field_index(name) for name in _INPUTS]
-        decode = payloads.find_decoder(schema, typed=definition.policy.typed)
+        decode = decoding.find_decoder(schema, typed=definition.policy.typed)
         self._prefixed = definition.policy.wire_prefix != "none"
         if decode is not None and self._prefixed:
-            decode = payloads.build_prefixed_decoder(schema, self._schema_of_number, decode)
+            decode = decoding.build_prefixed_decoder(schema, self._schema_of_number, decode)
         self._decode = decode
 
     def decode(self, arrays: Sequence[pa.Array]) -> pa.Array:

@@ -13,19 +13,16 @@ from typing import ClassVar, Final, Protocol
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from signalbook.messages import CompiledDefinition
 from signalbook.messages.cloudevents import CORE, SPECVERSION
 from signalbook.messages.content import unpack_body
-from signalbook.pipeline import native, rescue
-from signalbook.pipeline.arrays import build_opaque_arrays
+from signalbook.pipeline import native
 from signalbook.pipeline.columns import ATTRIBUTES
-from signalbook.pipeline.native import Decode, Decoded, PayloadSpans
-from signalbook.pipeline.processing import payloads
-from signalbook.pipeline.processing.batch import NO_DATA, EventColumns, ExtensionColumn
+from signalbook.pipeline.native import PayloadSpans
+from signalbook.pipeline.processing.batch import EventColumns, ExtensionColumn
 from signalbook.pipeline.processing.headers import ENCODING, Headers, undo_encodings
 from signalbook.pipeline.sources.base import ALONE, BLANK, CASELESS, MessageBatch
 
@@ -196,47 +193,3 @@ def _list_members(event: bytes) -> Iterable[str]:
 def select_odd_versions(versions: pa.StringArray) -> pa.StringArray | None:
     """Return the values of ``specversion``, ``None`` if all are the supported version."""
     return None if pc.all(pc.equal(versions, SPECVERSION).fill_null(False)).as_py() else versions
-
-
-def find_json_decoder(definition: CompiledDefinition) -> Decode | None:
-    """Return the decoder of JSON data inside an envelope, or None if there is none."""
-    use = definition.schema_use
-    if use.schema is None or not use.of_values:
-        return None
-    return payloads.find_decoder(use.schema, "application/json", typed=definition.policy.typed)
-
-
-def build_schemaless_decoder(definition: CompiledDefinition, sent: str | int | None) -> Decode | None:
-    """Return the function that makes columns of payloads without a schema, or None if they must not land.
-
-    ``sent`` is a value of ``batch.SENT_AS``.
-    """
-    if definition.schema_use.reason is not None or definition.policy.required_schema:
-        return None
-
-    def decode(payloads: PayloadSpans) -> Decoded:
-        if sent == NO_DATA:
-            return build_opaque_arrays([None] * len(payloads)), []
-        sound = np.ones(len(payloads), np.bool_) if isinstance(sent, str) else are_json(payloads)
-        return build_opaque_arrays(payloads.take(np.flatnonzero(sound)).to_list()), np.flatnonzero(~sound).tolist()
-
-    return decode
-
-
-def are_json(payloads: PayloadSpans) -> npt.NDArray[np.bool_]:
-    """Return a mask: True for payloads that certainly are JSON."""
-    _, refused = native.load_module().JsonDecoder(("raw", False, False), rescue.ALL).read(payloads.places)
-    sound = np.ones(len(payloads), np.bool_)
-    sound[refused] = False
-    return sound
-
-
-def find_bytes_decoder(definition: CompiledDefinition, content_type: str) -> Decode | None:
-    """Return the decoder of payloads in bytes by the definition's own schema, or None if there is none."""
-    schema = definition.schema_use.schema
-    if schema is None:
-        return None
-    decode = payloads.find_decoder(schema, content_type or definition.payload_type, typed=definition.policy.typed)
-    if decode is None or definition.policy.wire_prefix == "none":
-        return decode
-    return payloads.build_prefixed_decoder(schema, definition.schema_of_number, decode)

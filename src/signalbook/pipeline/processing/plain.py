@@ -34,8 +34,8 @@ from signalbook.pipeline.processing.batch import (
     encode_texts,
     group_by_number,
 )
+from signalbook.pipeline.processing.decoding import find_payload_decoder
 from signalbook.pipeline.processing.members import DefinitionChooser
-from signalbook.pipeline.processing.modes import build_schemaless_decoder, find_bytes_decoder
 from signalbook.pipeline.processing.prefixed import PayloadHeads, PlanCache, PrefixedRoutes, is_prefixed, read_heads
 from signalbook.pipeline.processing.properties import is_known
 from signalbook.pipeline.processing.routes import LeftOver, PlainRoute, Result, land_rows, undecoded
@@ -247,12 +247,7 @@ class PlainPath:
 
         If the definition is ``alone`` at its address, the route rejects the payloads that break its schema.
         """
-        has_schema = definition.schema_use.schema is not None
-        decode = (
-            find_bytes_decoder(definition, content_type)
-            if has_schema
-            else build_schemaless_decoder(definition, content_type)
-        )
+        decode = find_payload_decoder(definition, content_type)
         if decode is None:
             return None
         has_checks = definition.protocol == self._protocol and (

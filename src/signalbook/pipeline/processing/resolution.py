@@ -22,7 +22,7 @@ from signalbook.messages.definitions.schemas import SchemaUse
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS, ValueForm, make_builder
 from signalbook.pipeline.native import Decode, Decoded, NoPlan, PayloadSpans
-from signalbook.pipeline.processing import payloads
+from signalbook.pipeline.processing import decoding
 from signalbook.pipeline.tables.layout import find_layout
 from signalbook.values import JSONObject
 
@@ -54,7 +54,7 @@ def find_decoder(definition: CompiledDefinition, use: SchemaUse) -> Decode | Non
     typed, written = definition.policy.typed, schema
     if isinstance(schema, AvroSchema) and schema.writer is not None:
         written = schema.writer
-    decode = payloads.find_decoder(written, definition.payload_type, typed=typed)
+    decode = decoding.find_decoder(written, definition.payload_type, typed=typed)
     if decode is None or written is own_schema:
         return decode
     try:

@@ -3,7 +3,7 @@
 Events become columns (``modes.py``) and wait until there are enough for a batch (``batch.py``). The type of an event
 gives it a route to the definition of this type, if no other definition could fit the event. If a few definitions share
 the type, the event gets a route to each of them. Then its attributes (``attributes.py``) and its payload
-(``payloads.py``) are checked. The results, and the reasons for rejections (``verdicts.py``), are the same as those of
+(``decoding.py``) are checked. The results, and the reasons for rejections (``verdicts.py``), are the same as those of
 ``Contract.process``. Doubtful events are left over for the slow path, which processes messages one by one.
 """
 
@@ -25,13 +25,8 @@ from signalbook.pipeline.native import PayloadSpans
 from signalbook.pipeline.processing.addresses import AddressIndex
 from signalbook.pipeline.processing.attributes import AttributeChecks, EnvelopeChecks, build_checks_key, find_missing
 from signalbook.pipeline.processing.batch import IN_JSON, MIN_BATCH_BYTES, NO_DATA, SENT_AS, EventBatch, EventColumns
-from signalbook.pipeline.processing.modes import (
-    ContentMode,
-    are_json,
-    build_schemaless_decoder,
-    find_bytes_decoder,
-    find_json_decoder,
-)
+from signalbook.pipeline.processing.decoding import are_json, find_payload_decoder
+from signalbook.pipeline.processing.modes import ContentMode
 from signalbook.pipeline.processing.plain import PlainPath
 from signalbook.pipeline.processing.properties import is_known
 from signalbook.pipeline.processing.routes import (
@@ -308,11 +303,7 @@ class FastPath:
             self._checks[key] = EnvelopeChecks(definition, kind[0], properties)
         checks = self._checks[key]
         target = self._target(definition)
-        decode = None
-        if definition.schema_use.schema is None:
-            decode = build_schemaless_decoder(definition, sent)
-        elif sent != NO_DATA:
-            decode = find_json_decoder(definition) if sent is None else find_bytes_decoder(definition, sent)
+        decode = find_payload_decoder(definition, sent)
         if decode is None and sent == NO_DATA:
             same = reject_missing_data(definition) if kind[0] in self._alone else None
             return EventRoute(definition, target, refuse_all, checks, same)

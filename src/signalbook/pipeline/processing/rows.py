@@ -30,7 +30,7 @@ from signalbook.pipeline.arrays import (
 )
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.native import Decode, PayloadSpans
-from signalbook.pipeline.processing import payloads
+from signalbook.pipeline.processing import decoding
 from signalbook.pipeline.processing.keys import KeyDecoder
 from signalbook.pipeline.sources.base import MessageLocation
 from signalbook.pipeline.table_names import build_table_name
@@ -231,7 +231,7 @@ class RowBuilder:
     def _decode(self) -> Decode | None:
         if not isinstance(self._schema, JsonSchema):
             return None
-        return payloads.find_decoder(self._schema, typed=self._typed)
+        return decoding.find_decoder(self._schema, typed=self._typed)
 
     @cached_property
     def _build(self) -> Callable[[Sequence[Any]], list[pa.Array]]:

@@ -28,8 +28,8 @@ from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.pipeline import native
 from signalbook.pipeline.arrays import Offsets
 from signalbook.pipeline.native import NoPlan, PayloadSpans
-from signalbook.pipeline.processing import payloads
 from signalbook.pipeline.processing.batch import EventBatch, find_firsts
+from signalbook.pipeline.processing.json_plans import CHOICE, GUARDED, build_json_program
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, parse_json
 
@@ -105,7 +105,7 @@ _ENTANGLED: Final = frozenset(
 
 _KEYS: Final = pa.schema([("key", pa.binary())])
 # Programs of values for which the native module makes no keys.
-_APART: Final = ((payloads.GUARDED,), (payloads.CHOICE,))
+_APART: Final = ((GUARDED,), (CHOICE,))
 
 Violations = tuple[Finding, ...]
 
@@ -323,7 +323,7 @@ def _build_key_function(schema: JsonSchema) -> Any:
     if not _ENTANGLED.isdisjoint(_iterate_names(schema.document)):
         return None
     try:
-        program = payloads.build_json_program(schema)
+        program = build_json_program(schema)
     except NoPlan:
         return None
     # The native module does not know whether guarded values conform, or why a value of several types does not.

@@ -19,7 +19,7 @@ from signalbook.formats.jsonschema import FORMAT, JsonSchema
 from signalbook.formats.jsonschema.pattern import translate
 from signalbook.pipeline import native, rescue
 from signalbook.pipeline.native import NoPlan, PayloadSpans
-from signalbook.pipeline.processing.payloads import build_json_decoder, build_pattern_program
+from signalbook.pipeline.processing.json_plans import build_json_decoder, build_pattern_program
 from signalbook.values import MAX_DEPTH, dump_json, parse_json
 
 FRAGMENTS = st.sampled_from(
@@ -147,7 +147,7 @@ def test_unions_of_scalar_types(kinds: list[Any], keyword: str, values: list[Any
 
 
 def test_types_that_no_guard_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("signalbook.pipeline.processing.payloads.guard", None)
+    monkeypatch.setattr("signalbook.pipeline.processing.json_plans.guard", None)
     union = {"type": ["string", "integer", "null", "boolean"], "maxLength": 3, "minimum": 0}
     lists = {"oneOf": [{"type": "string"}, {"type": "array"}]}
     schema = parse({"type": "object", "properties": {"u": union, "l": lists}})
@@ -211,7 +211,7 @@ def test_unions_of_objects(kinds: list[Any], keyword: str, around: Any, values: 
 
 
 def test_discriminated_alternatives_need_no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("signalbook.pipeline.processing.payloads.guard", None)
+    monkeypatch.setattr("signalbook.pipeline.processing.json_plans.guard", None)
     first: list[Any] = [{"kind": "a", "n": 1, "more": {}}, {"kind": "b", "n": "x", "at": "soon"}]
     first.append({"kind": "c", "l": [None, {"kind": 1.0}]})
     odd_payloads: list[Any] = [

@@ -1,41 +1,30 @@
-"""Find or build the decoders of the native module that read payloads into columns, and their plans.
+"""Plan how the native module reads JSON payloads into columns, and checks them.
 
-A plan for a JSON Schema states columns and rules. It is made from the schema's normal form. Members whose rules no plan
-can state are read as text, and each distinct value is checked in Python (``formats.jsonschema.guards``). The whole
-payload is checked like this if necessary. Plans for Avro (``avro.py``) and Protobuf (``protobuf.py``) state how values
-are encoded, and no rules.
+A plan states columns and rules. It is made from the normal form of a JSON Schema. Members whose rules no plan can state
+are read as text, and each distinct value is checked in Python (``formats.jsonschema.guards``). The whole payload is
+checked like this if necessary.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from signalbook.formats import Anything, MapOf, Scalar, Schema, Shape, Struct, as_sent, is_lossy
-from signalbook.formats.avro.format import AvroSchema
-from signalbook.formats.base import is_elsewhere, is_indexed, is_json
+from signalbook.formats import Anything, MapOf, Scalar, Shape, Struct, is_lossy
 from signalbook.formats.jsonschema.columns import make_shape
 from signalbook.formats.jsonschema.document import JsonSchemaDocument
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.formats.jsonschema.guards import EXACT_FLOAT, guard, has_member_limits, is_unconstrained
 from signalbook.formats.jsonschema.normal import Arrays, NormalForm, Numbers, Objects, Strings, find_ends
 from signalbook.formats.jsonschema.pattern import translate
-from signalbook.formats.protobuf.format import ProtobufSchema
-from signalbook.messages.content import read_schema_id
-from signalbook.messages.definitions.schemas import SchemaUse
 from signalbook.pipeline import columns, native, rescue
-from signalbook.pipeline.arrays import Offsets, ValueForm, make_builder
+from signalbook.pipeline.arrays import ValueForm, make_builder
 from signalbook.pipeline.native import (
     Decode,
-    Decoded,
     NoPlan,
-    PayloadSpans,
     Reading,
     build_guarded_reading,
     build_list_reading,
@@ -43,109 +32,6 @@ from signalbook.pipeline.native import (
     build_struct_reading,
     check_json_name,
 )
-from signalbook.pipeline.processing.avro import build_avro_decoder
-from signalbook.pipeline.processing.protobuf import build_protobuf_decoder
-
-_Planned = AvroSchema | JsonSchema | ProtobufSchema
-# Decoders by schema, and then by whether columns are typed and whether payloads are JSON. None: there is no decoder.
-# The tasks of a process share the decoders, which are removed together with the schema.
-_decoders: Final[WeakKeyDictionary[_Planned, dict[tuple[bool, bool], Decode | None]]] = WeakKeyDictionary()
-
-
-def find_decoder(schema: Schema, content_type: str = "", *, typed: bool = True) -> Decode | None:
-    """Return the decoder of payloads of ``schema``, or None if the native module has no decoder.
-
-    An empty ``content_type`` means the format's own encoding. The columns are those of the schema's shape if
-    ``typed``, else those of ``as_sent``.
-    """
-    in_json = is_json(content_type)
-    if isinstance(schema, JsonSchema):
-        return _find_cached_decoder(schema, typed, True) if not content_type or in_json else None
-    if isinstance(schema, ProtobufSchema) and in_json:
-        return _find_cached_decoder(schema, typed, True)
-    if isinstance(schema, (AvroSchema, ProtobufSchema)):
-        return _find_cached_decoder(schema, typed, False) if schema.is_binary(content_type) else None
-    return None
-
-
-def _find_cached_decoder(schema: _Planned, typed: bool, in_json: bool) -> Decode | None:
-    # A missing plan is cached, too, because trying to make it for each batch takes as long as making one.
-    cached, key = _decoders.setdefault(schema, {}), (typed, in_json)
-    if key not in cached:
-        try:
-            cached[key] = _build_decoder(schema, schema.shape() if typed else as_sent(schema.shape()), in_json)
-        except NoPlan:
-            cached[key] = None
-    return cached[key]
-
-
-def _build_decoder(schema: _Planned, shape: Shape, in_json: bool) -> Decode:
-    if isinstance(schema, JsonSchema):
-        return build_json_decoder(schema, shape)
-    if isinstance(schema, AvroSchema):
-        return build_avro_decoder(schema, shape)
-    return build_protobuf_decoder(schema, shape, in_json=in_json)
-
-
-def build_prefixed_decoder(
-    schema: Schema, schema_of_number: Callable[[int | str], SchemaUse], decode: Decode
-) -> Decode:
-    """Return the decoder of payloads that begin with the id of ``schema``. Payloads with other ids are refused.
-
-    ``schema_of_number`` returns the schema with an id. ``decode`` reads what follows the id.
-    """
-
-    def measure_prefix(raw: bytes) -> int:
-        """Return the length of the prefix of a payload if it is the id of ``schema``, else 0."""
-        try:
-            written, remainder = read_schema_id(raw, schema.format)
-        except ValueError:
-            return 0
-        if is_elsewhere(schema, written.indices):
-            return 0
-        return len(raw) - len(remainder) if schema_of_number(written.id).schema is schema else 0
-
-    def measure_prefixes(payloads: PayloadSpans) -> Offsets:
-        """Return the lengths of the prefixes of payloads, 0 for payloads without the id of ``schema``."""
-        if is_elsewhere(schema, (0,)):
-            return np.array([measure_prefix(raw) for raw in payloads.to_list()], np.int64)
-        # A schema is almost always the first of its document. Then its indices are a single byte, which is zero.
-        indices = 1 if is_indexed(schema) else 0
-        heads, lengths = payloads.read_heads(_MAX_ID_BYTES + 1), np.zeros(len(payloads), np.int64)
-        for kind, width in _ID_BYTES.items():
-            has_id = (heads[:, 0] == kind) & (payloads.lengths >= width + indices)
-            numbers = np.flatnonzero(has_id & (heads[:, width] == 0) if indices else has_id)
-            ids, codes = _find_distinct_rows(heads[numbers, :width])
-            is_ours = np.array([bool(measure_prefix(schema_id + b"\0" * indices)) for schema_id in ids], np.bool_)
-            lengths[numbers[is_ours[codes]]] = width + indices
-        return lengths
-
-    def read(payloads: PayloadSpans) -> Decoded:
-        lengths = measure_prefixes(payloads)
-        ours = np.flatnonzero(lengths)
-        if not len(ours):
-            return [], list(range(len(payloads)))
-        arrays, refused = decode(payloads.take(ours).skip(lengths[ours]))
-        # Payloads without the id of ``schema`` are refused, and payloads that ``decode`` refuses. They are numbered as
-        # in ``payloads``, not as among the payloads that were passed to ``decode``.
-        refused_numbers = np.delete(np.arange(len(payloads)), ours[np.delete(np.arange(len(ours)), refused)])
-        return arrays, refused_numbers.tolist()
-
-    return read
-
-
-# The length of an id by its first byte: a schema's number follows a zero, its GUID follows a one.
-_ID_BYTES: Final = {0: 5, 1: 17}
-_MAX_ID_BYTES: Final = max(_ID_BYTES.values())
-
-
-def _find_distinct_rows(rows: npt.NDArray[np.uint8]) -> tuple[list[bytes], Offsets]:
-    """Return the distinct rows of a matrix, and for each row its position among the distinct rows."""
-    if (rows == rows[:1]).all():  # mostly all rows are equal, and this is faster than sorting
-        return [row.tobytes() for row in rows[:1]], np.zeros(len(rows), np.int64)
-    distinct, codes = np.unique(rows, axis=0, return_inverse=True)
-    return [row.tobytes() for row in distinct], codes.reshape(-1)
-
 
 # A part of a translated pattern (``formats.jsonschema.pattern``). Groups are not supported.
 _PART: Final = re.compile(

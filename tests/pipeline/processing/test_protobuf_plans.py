@@ -13,7 +13,7 @@ from tests.pipeline.processing.payloads import check, check_as, slow, spoilt
 
 from signalbook.formats.protobuf import FORMAT
 from signalbook.formats.protobuf.format import ProtobufSchema
-from signalbook.pipeline.processing.payloads import find_decoder
+from signalbook.pipeline.processing.decoding import find_decoder
 from signalbook.values import dump_json
 
 TEXT = st.text(max_size=4).map(lambda text: text.encode("utf-8", "replace").decode())

@@ -17,7 +17,7 @@ from tests.pipeline.processing.payloads import check, slow, spoilt
 from signalbook.formats import SchemaError
 from signalbook.formats.avro import FORMAT
 from signalbook.formats.avro.format import AvroSchema
-from signalbook.pipeline.processing.payloads import find_decoder
+from signalbook.pipeline.processing.decoding import find_decoder
 
 TEXT = st.text(max_size=5)
 AWARE = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31), timezones=st.just(UTC))
