@@ -15,9 +15,9 @@ from tests.examples import examples
 from tests.pipeline.kafkarows import rows
 
 from signalbook.pipeline.columns import ATTRIBUTES
-from signalbook.pipeline.processing.batch import NO_DATA, EventColumns
+from signalbook.pipeline.processing.batch import MOST_EXTENSIONS, NO_DATA, EventColumns
 from signalbook.pipeline.processing.binary import BinaryMode
-from signalbook.pipeline.processing.modes import MOST_EXTENSIONS, StructuredMode
+from signalbook.pipeline.processing.modes import StructuredMode
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.values import MAX_DEPTH, JSONError, parse_json

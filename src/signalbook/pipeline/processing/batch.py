@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from signalbook.messages.cloudevents import SPECVERSION, Attribute
 from signalbook.pipeline import columns
@@ -33,6 +34,8 @@ from signalbook.pipeline.processing import properties
 from signalbook.pipeline.sources.base import NOWHERE, MessageBatch, build_transport_arrays
 
 Kinds = npt.NDArray[np.uint8]
+# The limit of extension attributes, each of which is a column. Events with further names go the slow path.
+MOST_EXTENSIONS: Final = 64
 # The functions from text to value for the kinds of extension values: strings, booleans and integers.
 _VALUES: Final[Sequence[Callable[[str], Attribute]]] = (str, "true".__eq__, int)
 
@@ -128,6 +131,11 @@ class EventColumns:
         if len(self.messages) == len(self):
             return self.messages.header_names(folded=folded)
         return HeaderNames.of(self.select_records().column("headers"), folded=folded)
+
+
+def select_odd_versions(versions: pa.StringArray) -> pa.StringArray | None:
+    """Return the values of ``specversion``, ``None`` if all are the supported version."""
+    return None if pc.all(pc.equal(versions, SPECVERSION).fill_null(False)).as_py() else versions
 
 
 def encode_texts(texts: pa.StringArray) -> tuple[Offsets, list[Any]]:

@@ -1,4 +1,4 @@
-"""Content modes of CloudEvents that the fast path supports: they read messages as columns of events.
+"""Content modes that the fast path supports: they read messages as columns of events.
 
 A mode accepts messages that are certainly events in that mode. Messages that it refuses are not necessarily invalid,
 or events at all. They go the slow path.
@@ -14,23 +14,21 @@ from typing import ClassVar, Final, Protocol
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from signalbook.messages import CompiledDefinition
-from signalbook.messages.cloudevents import CORE, SPECVERSION
+from signalbook.messages.cloudevents import CORE
 from signalbook.messages.content import unpack_body
 from signalbook.pipeline import native
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.native import PayloadSpans
-from signalbook.pipeline.processing.batch import EventColumns, ExtensionColumn
-from signalbook.pipeline.processing.headers import ENCODING, Headers, undo_encodings
-from signalbook.pipeline.sources.base import ALONE, BLANK, CASELESS, MessageBatch
+from signalbook.pipeline.processing.batch import MOST_EXTENSIONS, EventColumns, ExtensionColumn, select_odd_versions
+from signalbook.pipeline.processing.binary import ENCODING, BinaryMode, Headers, undo_encodings
+from signalbook.pipeline.sources.base import ALONE, BLANK, CASELESS, MessageBatch, Source
+from signalbook.pipeline.sources.plain import PlainJson
 
 _EXTENSION: Final = re.compile(r"[a-z0-9]{1,64}", re.ASCII)
 # The members of a JSON event that are not context attributes.
 _OTHERS: Final = frozenset({"data", "data_base64"})
-# The limit of extension attributes, each of which is a column. Events with further names go the slow path.
-MOST_EXTENSIONS: Final = 64
 # The number and the size of refused events of a batch that are searched for new extension attributes.
 _SAMPLES: Final = 3
 _MAX_SAMPLE_BYTES: Final = 1 << 20
@@ -185,11 +183,18 @@ class PlainMode:
         return False
 
 
+def choose_mode(source: Source, protocol: str, *, binary: bool) -> ContentMode | None:
+    """Return the mode of messages of ``source`` that came by ``protocol``, or None if the fast path reads no such mode.
+
+    ``binary`` means that events are in binary content mode.
+    """
+    if binary:
+        return BinaryMode(protocol) if BinaryMode.is_known(protocol) else None
+    if isinstance(source, PlainJson):
+        return PlainMode()
+    return StructuredMode() if source.cloudevents_json else None
+
+
 def _list_members(event: bytes) -> Iterable[str]:
     """Return the names of the members of an event in JSON."""
     return _members.decode(event)
-
-
-def select_odd_versions(versions: pa.StringArray) -> pa.StringArray | None:
-    """Return the values of ``specversion``, ``None`` if all are the supported version."""
-    return None if pc.all(pc.equal(versions, SPECVERSION).fill_null(False)).as_py() else versions

@@ -29,9 +29,8 @@ from signalbook.messages import (
     Rejected,
 )
 from signalbook.pipeline.arrays import MISFITS
-from signalbook.pipeline.processing.binary import BinaryMode
 from signalbook.pipeline.processing.deadletters import DeadLetter, DeadLetterRows, build_rejected_rows
-from signalbook.pipeline.processing.modes import ContentMode, PlainMode, StructuredMode
+from signalbook.pipeline.processing.modes import choose_mode
 from signalbook.pipeline.processing.pending_payloads import PendingPayloads
 from signalbook.pipeline.processing.routes import Ignored, LandedRows, LeftOver, Result
 from signalbook.pipeline.processing.routing import FastPath
@@ -48,7 +47,6 @@ from signalbook.pipeline.sources.base import (
     UnreadableMessage,
     release_memory,
 )
-from signalbook.pipeline.sources.plain import PlainJson
 from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
 from signalbook.values import Finding
 
@@ -150,20 +148,13 @@ class Processing:
         """
         key = protocol, binary
         if key not in self._fast_paths:
-            mode = self._choose_mode(protocol, binary=binary)
+            mode = choose_mode(self._source, protocol, binary=binary)
             self._fast_paths[key] = (
                 None
                 if mode is None
                 else FastPath(self._contract, protocol, mode, self._find_builder, self._find_rejection)
             )
         return self._fast_paths[key]
-
-    def _choose_mode(self, protocol: str, *, binary: bool) -> ContentMode | None:
-        if binary:
-            return BinaryMode(protocol) if BinaryMode.is_known(protocol) else None
-        if isinstance(self._source, PlainJson):
-            return PlainMode()
-        return StructuredMode() if self._source.cloudevents_json else None
 
     def _take_results(self, results: Iterable[Result]) -> None:
         """Land the rows of the fast path, count its other results, and send left-over messages the slow path."""
