@@ -72,7 +72,7 @@ class AttributeChecks:
             if name == "datacontenttype":
                 other = np.array([value is not None and not is_json(value) for value in values], np.bool_)[codes]
                 doubtful |= other if batch.forms is None else other & (batch.forms == IN_JSON)
-        missing = find_missing(batch)
+        missing = batch.missing
         unsound = missing > 0
         for numbers, _ in invalid_values.values():
             unsound |= numbers > 0
@@ -103,16 +103,6 @@ def _encode_checked_attributes(batch: EventBatch) -> Iterator[tuple[str, Offsets
         yield name, *batch.encode_attribute(name)
 
 
-def find_missing(batch: EventBatch) -> Offsets:
-    """Return the required attributes that each event lacks, as bits in the order of ``REQUIRED``."""
-    missing = np.zeros(len(batch), np.int64)
-    for place, name in enumerate(REQUIRED):
-        array = batch.attributes.get(name, batch.versions)
-        if array is not None and array.null_count:
-            missing |= array.is_null().to_numpy(zero_copy_only=False).astype(np.int64) << place
-    return missing
-
-
 def _reject_invalid(
     batch: EventBatch,
     events: Offsets,
@@ -122,7 +112,7 @@ def _reject_invalid(
 ) -> None:
     """Reject ``events`` for missing or invalid attributes. Events with the same problems are checked once.
 
-    ``missing`` is the result of ``find_missing``. ``invalid_values`` has for each attribute the number of each event's
+    ``missing`` is ``EventBatch.missing``. ``invalid_values`` has for each attribute the number of each event's
     invalid value, counted from 1 (0: the value is valid), and the values.
     """
     combined, count = make_dense(missing[events], 1 << len(REQUIRED))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from signalbook.messages.cloudevents import SPECVERSION, Attribute
+from signalbook.messages.cloudevents import REQUIRED, SPECVERSION, Attribute
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import (
     LOWERED,
@@ -271,6 +271,16 @@ class EventBatch:
         return pa.concat_arrays(
             [pa.repeat(usual, len(part)) if part.versions is None else part.versions for part in self._parts]
         )
+
+    @cached_property
+    def missing(self) -> Offsets:
+        """The required attributes that each event lacks, as bits in the order of ``REQUIRED``."""
+        missing = np.zeros(len(self), np.int64)
+        for place, name in enumerate(REQUIRED):
+            array = self.attributes.get(name, self.versions)
+            if array is not None and array.null_count:
+                missing |= array.is_null().to_numpy(zero_copy_only=False).astype(np.int64) << place
+        return missing
 
     def order(self, number: int) -> Iterable[str]:
         """Return the names of the attributes of one event, in the order of its message."""

@@ -9,7 +9,7 @@ is in doubt goes the slow path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_, or_
@@ -23,7 +23,6 @@ from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import Offsets
 from signalbook.pipeline.columns import ATTRIBUTES
-from signalbook.pipeline.processing.addresses import AddressIndex
 from signalbook.pipeline.processing.attributes import EnvelopeChecks
 from signalbook.pipeline.processing.batch import (
     MIN_BATCH_BYTES,
@@ -37,7 +36,7 @@ from signalbook.pipeline.processing.batch import (
 from signalbook.pipeline.processing.decoding import find_payload_decoder
 from signalbook.pipeline.processing.members import DefinitionChooser
 from signalbook.pipeline.processing.prefixed import PayloadHeads, PlanCache, PrefixedRoutes, is_prefixed, read_heads
-from signalbook.pipeline.processing.properties import is_known
+from signalbook.pipeline.processing.properties import ADDRESSES, is_known
 from signalbook.pipeline.processing.routes import LeftOver, PlainRoute, Result, land_rows, undecoded
 from signalbook.pipeline.processing.rows import RowBuilder
 from signalbook.pipeline.processing.verdicts import PayloadReasons, RejectionVerdict, Verdicts, find_reasons
@@ -49,10 +48,51 @@ _MAX_ROUTES: Final = 10_000
 _MAX_CONTENT_TYPE_CHARS: Final = 1_000
 # The limit of cached choosers: there is one per list of candidates, which depends on values that anybody may send.
 _MAX_CHOOSERS: Final = 10_000
+# Addresses whose candidates are cached: anybody may send messages to any number of addresses.
+_MAX_CACHED_ADDRESSES: Final = 10_000
 _Candidates = Sequence[CompiledDefinition]
 # A function from a value of a property, None if a message lacks it, to the candidates that allow the value: bit ``n``
 # stands for candidate ``n``.
 _CandidateBits = Callable[[Any], int]
+
+
+class AddressIndex:
+    """An index of definitions for messages of a protocol by the address that each definition demands.
+
+    ``address_property`` is the name of the property that holds the address, empty if the protocol has no addresses.
+    """
+
+    def __init__(self, definitions: Iterable[CompiledDefinition], protocol: str) -> None:
+        self.address_property = ADDRESSES.get(protocol, "")
+        self.definitions = list(definitions)
+        self._by_constant: dict[str, list[CompiledDefinition]] = {}
+        for definition in self.definitions:
+            self._by_constant.setdefault(self._find_constant_address(definition), []).append(definition)
+        self._without_constant = self._by_constant.pop("", [])
+        self._cache: dict[str, Sequence[CompiledDefinition]] = {}
+
+    def find_candidates(self, address: str) -> Sequence[CompiledDefinition]:
+        """Return the definitions that a message sent to ``address`` may fit; all definitions if it is empty."""
+        if not address:
+            return self.definitions
+        if address not in self._cache:
+            if len(self._cache) >= _MAX_CACHED_ADDRESSES:
+                self._cache.clear()
+            matching = [
+                definition for definition in self._without_constant if self._matches_template(definition, address)
+            ]
+            self._cache[address] = [*self._by_constant.get(address, ()), *matching]
+        return self._cache[address]
+
+    def _find_constant_address(self, definition: CompiledDefinition) -> str:
+        """Return the only address that a definition allows, empty if it allows several."""
+        values = (key.value for key in definition.protocol_keys if key.name == self.address_property and key.value)
+        return next((value for value in values if isinstance(value, str)), "")
+
+    def _matches_template(self, definition: CompiledDefinition, address: str) -> bool:
+        """Return True if the definition has no template for addresses, or one that ``address`` matches."""
+        template = definition.protocol_templates.get(self.address_property)
+        return template is None or template.match(address) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +118,7 @@ class PlainPath:
         self._protocol = protocol
         self._target = target
         self._index = AddressIndex(_find_plain_definitions(contract, protocol), protocol)
-        self._has_prefixes = any(map(is_prefixed, self._index.definitions))
+        self._prefixed = {definition.xid for definition in self._index.definitions if is_prefixed(definition)}
         self._routes: dict[tuple[str, str, bool], PlainRoute | None] = {}
         self._prefixed_plans: PlanCache = {}
         self._choosers: dict[tuple[str, ...], DefinitionChooser] = {}
@@ -105,7 +145,7 @@ class PlainPath:
         no_attributes = [pa.nulls(len(events), pa.string())] * len(ATTRIBUTES)
         plain = replace(events, arrays=no_attributes, extensions={}, versions=None)
         # Read now, while the payloads are in the processor's caches. Later, payloads of one topic are far apart.
-        heads = read_heads(events.data) if self._has_prefixes else None
+        heads = read_heads(events.data) if self._prefixed else None
         self._waiting.append(_WaitingMessages(plain, events.arrays[_CONTENT_TYPE], heads))
         self._waiting_bytes += max(events.messages.weight, events.data.weight)
         if self._waiting_bytes >= MIN_BATCH_BYTES:
@@ -152,7 +192,7 @@ class PlainPath:
             candidates = self._index.find_candidates(address)
             if not candidates or (self._index.address_property and not address):
                 continue
-            if all(map(is_prefixed, candidates)):
+            if all(candidate.xid in self._prefixed for candidate in candidates):
                 if not content_type:
                     routes = PrefixedRoutes(self._contract, address, candidates, self._target, self._prefixed_plans)
                     yield from routes.plan_records(batch, events, heads[events])

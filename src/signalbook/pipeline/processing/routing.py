@@ -22,12 +22,11 @@ from signalbook.messages.bindings.mqtt import V5
 from signalbook.messages.definitions.source import Outline
 from signalbook.pipeline.arrays import Offsets
 from signalbook.pipeline.native import PayloadSpans
-from signalbook.pipeline.processing.addresses import AddressIndex
-from signalbook.pipeline.processing.attributes import AttributeChecks, EnvelopeChecks, build_checks_key, find_missing
+from signalbook.pipeline.processing.attributes import AttributeChecks, EnvelopeChecks, build_checks_key
 from signalbook.pipeline.processing.batch import IN_JSON, MIN_BATCH_BYTES, NO_DATA, SENT_AS, EventBatch, EventColumns
 from signalbook.pipeline.processing.decoding import are_json, find_payload_decoder
 from signalbook.pipeline.processing.modes import ContentMode
-from signalbook.pipeline.processing.plain import PlainPath
+from signalbook.pipeline.processing.plain import AddressIndex, PlainPath
 from signalbook.pipeline.processing.properties import is_known
 from signalbook.pipeline.processing.routes import (
     EventRoute,
@@ -120,7 +119,7 @@ class FastPath:
         if refused:
             yield from _explain_refused(messages, refused)
         if self._plain_path is not None and len(events):
-            is_plain = find_missing(EventBatch([events])) > 0
+            is_plain = EventBatch([events]).missing > 0
             if is_plain.any():
                 yield from self._plain_path.take(events if is_plain.all() else events.take(np.flatnonzero(is_plain)))
                 events = events.take(np.flatnonzero(~is_plain))
@@ -237,7 +236,7 @@ class FastPath:
             unknown = np.array([name not in self._known for name in types], np.bool_)
             outcomes.append((self._unknown, np.flatnonzero(unknown[codes] & ~left_over)))
         if self._no_event is not None:
-            outcomes.append((self._no_event, np.flatnonzero(find_missing(batch))))
+            outcomes.append((self._no_event, np.flatnonzero(batch.missing)))
         return outcomes
 
     def _select_readable(self, batch: EventBatch, events: Offsets) -> Offsets:
