@@ -38,9 +38,8 @@ from signalbook.pipeline import Job, run
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.processing.modes import StructuredMode
-from signalbook.pipeline.processing.routes import LeftOver, Result
 from signalbook.pipeline.processing.routing import FastPath
-from signalbook.pipeline.processing.rows import Bookkeeping, RowBuilder
+from signalbook.pipeline.processing.rows import Bookkeeping, LeftOver, Result, RowBuilder
 from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.sources.files import JSONL
 from signalbook.values import dump_json, now, parse_json

@@ -17,8 +17,7 @@ from signalbook.messages import Accepted, CompiledDefinition, Contract, Message
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.native import Decode, PayloadSpans
 from signalbook.pipeline.processing.decoding import find_bytes_decoder
-from signalbook.pipeline.processing.routes import LandedRows
-from signalbook.pipeline.processing.rows import AcceptedRow, RowBuilder
+from signalbook.pipeline.processing.rows import AcceptedRow, LandedRows, RowBuilder
 from signalbook.pipeline.sources.base import LIGHTEST, MessageLocation
 
 # The number of bytes of payloads that are decoded at once.

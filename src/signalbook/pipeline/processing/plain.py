@@ -37,8 +37,8 @@ from signalbook.pipeline.processing.decoding import find_payload_decoder
 from signalbook.pipeline.processing.members import DefinitionChooser
 from signalbook.pipeline.processing.prefixed import PayloadHeads, PlanCache, PrefixedRoutes, is_prefixed, read_heads
 from signalbook.pipeline.processing.properties import ADDRESSES, is_known
-from signalbook.pipeline.processing.routes import LeftOver, PlainRoute, Result, land_rows, undecoded
-from signalbook.pipeline.processing.rows import RowBuilder
+from signalbook.pipeline.processing.routes import PlainRoute, undecoded
+from signalbook.pipeline.processing.rows import LeftOver, Result, RowBuilder, land_rows
 from signalbook.pipeline.processing.verdicts import PayloadReasons, RejectionVerdict, Verdicts, find_reasons
 
 _CONTENT_TYPE: Final = ATTRIBUTES.index("datacontenttype")

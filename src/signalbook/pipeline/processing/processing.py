@@ -32,9 +32,16 @@ from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.processing.deadletters import DeadLetter, DeadLetterRows, build_rejected_rows
 from signalbook.pipeline.processing.modes import choose_mode
 from signalbook.pipeline.processing.pending_payloads import PendingPayloads
-from signalbook.pipeline.processing.routes import Ignored, LandedRows, LeftOver, Result
 from signalbook.pipeline.processing.routing import FastPath
-from signalbook.pipeline.processing.rows import AcceptedRow, Bookkeeping, RowBuilder
+from signalbook.pipeline.processing.rows import (
+    AcceptedRow,
+    Bookkeeping,
+    Ignored,
+    LandedRows,
+    LeftOver,
+    Result,
+    RowBuilder,
+)
 from signalbook.pipeline.processing.verdicts import Rejections, RejectionVerdict
 from signalbook.pipeline.report import Span, Tally, find_charged
 from signalbook.pipeline.sources.base import (

@@ -1,4 +1,4 @@
-"""Routes of messages of one kind (definition, decoder and table), and the rows that land by a route.
+"""Routes of messages of one kind, and the choice between several routes.
 
 If several definitions share an event type, events are checked against each of them. An event that only one definition
 accepts lands in the table of this definition. Events that break the same rules of all definitions share a verdict.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,58 +15,18 @@ import pyarrow as pa
 
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import CompiledDefinition
-from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS, Offsets
-from signalbook.pipeline.native import Decode, Decoded, PayloadSpans
+from signalbook.pipeline.native import Decoded, PayloadSpans
 from signalbook.pipeline.processing.attributes import EnvelopeChecks
 from signalbook.pipeline.processing.batch import EventBatch, make_dense
-from signalbook.pipeline.processing.rows import RowBuilder
+from signalbook.pipeline.processing.rows import LandedRows, Route, land_rows
 from signalbook.pipeline.processing.verdicts import (
     NO_VERDICT,
     PayloadReasons,
     Reasons,
-    Rejections,
     SameReason,
     load_reasons,
 )
-from signalbook.pipeline.sources.base import MessageBatch
-
-_ENVELOPE: Final = len(columns.ENVELOPE)
-
-
-@dataclass(frozen=True, slots=True)
-class LandedRows:
-    """Rows that land in the table of ``target``."""
-
-    target: RowBuilder
-    rows: pa.RecordBatch
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOver:
-    """Messages, by index, that go the slow path."""
-
-    messages: MessageBatch
-    indices: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Ignored:
-    """A number of messages that no definition fits and that the policy drops."""
-
-    messages: int
-
-
-Result = LandedRows | LeftOver | Rejections | Ignored
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """The route of messages of one kind."""
-
-    definition: CompiledDefinition
-    target: RowBuilder
-    decode: Decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,53 +75,6 @@ def has_own_schema(batch: EventBatch, definition: CompiledDefinition, events: Of
     is_own = np.array([name is None or schema_for(name) is use for name in schema_names], np.bool_)
     has_own: npt.NDArray[np.bool_] = is_own[places]
     return has_own
-
-
-def land_rows(
-    batch: EventBatch, matched: Sequence[tuple[Route, Offsets]], contexts: pa.Array, left_over: npt.NDArray[np.bool_]
-) -> Iterator[LandedRows]:
-    """Yield rows of messages whose payloads conform. Other messages are marked in ``left_over``.
-
-    ``matched`` are routes with their messages, ``contexts`` are the contexts of these messages in the same order.
-    """
-    if not matched:
-        return
-    order = np.concatenate([events for _, events in matched])
-    try:
-        # The columns of all routes are built at once, and each route takes a slice: every array that Arrow makes costs
-        # time.
-        envelope, transport = batch.build_envelope(order), batch.build_transport(order)
-    except MISFITS:
-        left_over[order] = True
-        return
-    first = 0
-    for route, events in matched:
-        for part in batch.split(events):
-            arrays = [array.slice(first, len(part)) for array in (*envelope, contexts, *transport)]
-            first += len(part)
-            rows, refused = _build_rows(route, batch.take_payloads(part), arrays)
-            left_over[part[refused]] = True
-            if rows is not None:
-                yield LandedRows(route.target, rows)
-
-
-def _build_rows(
-    route: Route, payloads: PayloadSpans, arrays: list[pa.Array]
-) -> tuple[pa.RecordBatch | None, list[int]]:
-    """Return the rows of accepted payloads (None without any), and the numbers of refused payloads.
-
-    ``arrays`` are the other columns of the rows, for all payloads.
-    """
-    try:
-        decoded, refused = route.decode(payloads)
-    except MISFITS:
-        return None, list(range(len(payloads)))
-    if len(refused) == len(payloads):
-        return None, refused
-    if refused:
-        accepted = pa.array(np.delete(np.arange(len(payloads)), refused))
-        arrays = [array.take(accepted) for array in arrays]
-    return route.target.build_batch(arrays[:_ENVELOPE], decoded, arrays[_ENVELOPE:]), refused
 
 
 def are_decidable(routes: Sequence[EventRoute], protocol: str) -> bool:

@@ -31,17 +31,13 @@ from signalbook.pipeline.processing.properties import is_known
 from signalbook.pipeline.processing.routes import (
     EventRoute,
     HeldEvents,
-    Ignored,
-    LeftOver,
-    Result,
     are_decidable,
     has_own_schema,
     land_exclusive,
-    land_rows,
     refuse_all,
     undecoded,
 )
-from signalbook.pipeline.processing.rows import RowBuilder
+from signalbook.pipeline.processing.rows import Ignored, LeftOver, Result, RowBuilder, land_rows
 from signalbook.pipeline.processing.verdicts import (
     NO_VERDICT,
     PayloadReasons,

@@ -1,15 +1,20 @@
-"""Convert accepted messages of one definition to rows of its table."""
+"""Convert accepted messages to rows of the tables of their definitions.
+
+``land_rows`` converts whole columns of messages that have routes. ``RowBuilder.build_rows`` converts messages that the
+slow path accepted one by one.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET, structs
@@ -22,6 +27,7 @@ from signalbook.messages.message import DUPLICATE, find_address
 from signalbook.pipeline import arrays, columns, exact, rescue
 from signalbook.pipeline.arrays import (
     MISFITS,
+    Offsets,
     ValueForm,
     build_opaque_arrays,
     build_text_map,
@@ -31,13 +37,18 @@ from signalbook.pipeline.arrays import (
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.native import Decode, PayloadSpans
 from signalbook.pipeline.processing import decoding
+from signalbook.pipeline.processing.batch import EventBatch
 from signalbook.pipeline.processing.keys import KeyDecoder
-from signalbook.pipeline.sources.base import MessageLocation
+from signalbook.pipeline.processing.verdicts import (
+    Rejections,
+)
+from signalbook.pipeline.sources.base import MessageBatch, MessageLocation
 from signalbook.pipeline.table_names import build_table_name
 from signalbook.pipeline.tables.evolution import rename_batch
 from signalbook.pipeline.tables.layout import find_layout
 from signalbook.values import JSON, Finding
 
+_ENVELOPE: Final = len(columns.ENVELOPE)
 _TIME: Final = ATTRIBUTES.index("time")
 _TAG: Final = columns.TAGS.types[0]
 _RESCUE: Final = columns.RESCUE.names[0]
@@ -275,3 +286,85 @@ def build_violation_row(finding: Finding) -> dict[str, str]:
     # a hostile payload may have put lone surrogates into the finding, which no column accepts
     texts = {name: getattr(finding, name) for name in ("path", "rule", "message")}
     return {name: text.encode("utf-8", "replace").decode() for name, text in texts.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class LandedRows:
+    """Rows that land in the table of ``target``."""
+
+    target: RowBuilder
+    rows: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOver:
+    """Messages, by index, that go the slow path."""
+
+    messages: MessageBatch
+    indices: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A number of messages that no definition fits and that the policy drops."""
+
+    messages: int
+
+
+Result = LandedRows | LeftOver | Rejections | Ignored
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The route of messages of one kind."""
+
+    definition: CompiledDefinition
+    target: RowBuilder
+    decode: Decode
+
+
+def land_rows(
+    batch: EventBatch, matched: Sequence[tuple[Route, Offsets]], contexts: pa.Array, left_over: npt.NDArray[np.bool_]
+) -> Iterator[LandedRows]:
+    """Yield rows of messages whose payloads conform. Other messages are marked in ``left_over``.
+
+    ``matched`` are routes with their messages, ``contexts`` are the contexts of these messages in the same order.
+    """
+    if not matched:
+        return
+    order = np.concatenate([events for _, events in matched])
+    try:
+        # The columns of all routes are built at once, and each route takes a slice: every array that Arrow makes costs
+        # time.
+        envelope, transport = batch.build_envelope(order), batch.build_transport(order)
+    except MISFITS:
+        left_over[order] = True
+        return
+    first = 0
+    for route, events in matched:
+        for part in batch.split(events):
+            arrays = [array.slice(first, len(part)) for array in (*envelope, contexts, *transport)]
+            first += len(part)
+            rows, refused = _build_rows(route, batch.take_payloads(part), arrays)
+            left_over[part[refused]] = True
+            if rows is not None:
+                yield LandedRows(route.target, rows)
+
+
+def _build_rows(
+    route: Route, payloads: PayloadSpans, arrays: list[pa.Array]
+) -> tuple[pa.RecordBatch | None, list[int]]:
+    """Return the rows of accepted payloads (None without any), and the numbers of refused payloads.
+
+    ``arrays`` are the other columns of the rows, for all payloads.
+    """
+    try:
+        decoded, refused = route.decode(payloads)
+    except MISFITS:
+        return None, list(range(len(payloads)))
+    if len(refused) == len(payloads):
+        return None, refused
+    if refused:
+        accepted = pa.array(np.delete(np.arange(len(payloads)), refused))
+        arrays = [array.take(accepted) for array in arrays]
+    return route.target.build_batch(arrays[:_ENVELOPE], decoded, arrays[_ENVELOPE:]), refused
