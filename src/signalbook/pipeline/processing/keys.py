@@ -16,7 +16,7 @@ from signalbook.messages import CompiledDefinition
 from signalbook.messages.content import KEY_SCHEMA_HEADER, read_schema_id
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import MISFITS, ValueForm, make_builder
-from signalbook.pipeline.native import Decoded, PayloadSpans
+from signalbook.pipeline.native import Decoded, PayloadSpans, decode_or_refuse, refuse_all
 from signalbook.pipeline.processing import decoding
 from signalbook.values import JSON
 
@@ -70,13 +70,9 @@ class KeyDecoder:
 
         The column is in a list, which is empty if no key is accepted.
         """
-        everything = list(range(len(spans)))
-        try:
-            arrays, refused = ([], everything) if self._decode is None else self._decode(spans)
-        except MISFITS:
-            return [], everything
+        arrays, refused = decode_or_refuse(self._decode or refuse_all, spans)
         if len(refused) == len(spans):
-            return [], everything
+            return [], refused
         if isinstance(self._shape, Struct) and self._shape.fields:
             fields = list(self._type)
             return [pa.StructArray.from_arrays(arrays[: len(fields)], fields=fields)], refused

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import CompiledDefinition
-from signalbook.pipeline.arrays import MISFITS, Offsets
-from signalbook.pipeline.native import Decoded, PayloadSpans
+from signalbook.pipeline.arrays import Offsets
+from signalbook.pipeline.native import Decoded, PayloadSpans, decode_or_refuse, refuse_all
 from signalbook.pipeline.processing.attributes import EnvelopeChecks
 from signalbook.pipeline.processing.batch import EventBatch, make_dense
 from signalbook.pipeline.processing.rows import LandedRows, Route, land_rows
@@ -50,11 +50,6 @@ class PlainRoute(Route):
 
     checks: EnvelopeChecks | None
     reasons: PayloadReasons | None
-
-
-def refuse_all(payloads: PayloadSpans) -> Decoded:
-    """Refuse all payloads: return no columns, and the numbers of all payloads."""
-    return [], list(range(len(payloads)))
 
 
 def undecoded(payloads: PayloadSpans) -> Decoded:
@@ -192,10 +187,7 @@ def _are_decoded(batch: EventBatch, route: Route, events: Offsets) -> npt.NDArra
     """Return a mask: True for events whose payload the decoder of ``route`` accepts."""
     decoded, first = np.ones(len(events), np.bool_), 0
     for part in batch.split(events):
-        try:
-            refused = route.decode(batch.take_payloads(part))[1]
-        except MISFITS:
-            refused = list(range(len(part)))
+        _, refused = decode_or_refuse(route.decode, batch.take_payloads(part))
         decoded[first + np.array(refused, np.int64)] = False
         first += len(part)
     return decoded

@@ -21,7 +21,7 @@ from signalbook.messages import CompiledDefinition, Contract, Outcome, Rejected
 from signalbook.messages.bindings.mqtt import V5
 from signalbook.messages.definitions.source import Outline
 from signalbook.pipeline.arrays import Offsets
-from signalbook.pipeline.native import PayloadSpans
+from signalbook.pipeline.native import PayloadSpans, refuse_all
 from signalbook.pipeline.processing.attributes import AttributeChecks, EnvelopeChecks, build_checks_key
 from signalbook.pipeline.processing.batch import IN_JSON, MIN_BATCH_BYTES, NO_DATA, SENT_AS, EventBatch, EventColumns
 from signalbook.pipeline.processing.decoding import are_json, find_payload_decoder
@@ -34,7 +34,6 @@ from signalbook.pipeline.processing.routes import (
     are_decidable,
     has_own_schema,
     land_exclusive,
-    refuse_all,
     undecoded,
 )
 from signalbook.pipeline.processing.rows import Ignored, LeftOver, Result, RowBuilder, land_rows

@@ -35,7 +35,7 @@ from signalbook.pipeline.arrays import (
     parse_timestamps,
 )
 from signalbook.pipeline.columns import ATTRIBUTES
-from signalbook.pipeline.native import Decode, PayloadSpans
+from signalbook.pipeline.native import Decode, PayloadSpans, decode_or_refuse
 from signalbook.pipeline.processing import decoding
 from signalbook.pipeline.processing.batch import EventBatch
 from signalbook.pipeline.processing.keys import KeyDecoder
@@ -213,13 +213,11 @@ class RowBuilder:
         payloads = [row.payload for row in rows if row.payload is not None]
         if self._decode is None or len(payloads) < len(rows):
             return self._build([self._decode_payload(row) for row in rows])
-        try:
-            arrays, refused = self._decode(PayloadSpans.of_list(payloads))
-        except MISFITS:  # the slower builder may keep the value in ``columns.RESCUE``
-            return self._build([self._decode_payload(row) for row in rows])
+        arrays, refused = decode_or_refuse(self._decode, PayloadSpans.of_list(payloads))
         if not refused:
             return arrays
-        # These payloads conform, but the decoder refuses whatever is doubtful, such as an object with a name twice.
+        # These payloads conform, but the decoder refuses whatever is doubtful, such as an object with a name twice. The
+        # slower builder may also keep a value that does not fit its column in ``columns.RESCUE``.
         rebuilt = self._build([self._decode_payload(rows[number]) for number in refused])
         if len(refused) == len(rows):
             return rebuilt
@@ -358,10 +356,7 @@ def _build_rows(
 
     ``arrays`` are the other columns of the rows, for all payloads.
     """
-    try:
-        decoded, refused = route.decode(payloads)
-    except MISFITS:
-        return None, list(range(len(payloads)))
+    decoded, refused = decode_or_refuse(route.decode, payloads)
     if len(refused) == len(payloads):
         return None, refused
     if refused:
