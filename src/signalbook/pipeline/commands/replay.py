@@ -33,13 +33,7 @@ from signalbook.pipeline.job.default_runner import open_runner
 from signalbook.pipeline.job.jobs import DeadLetterFilter, Progress, ReplayJob, ShowProgress
 from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.job.tasks import (
-    BatchAttempt,
-    Intake,
-    Manifest,
-    Task,
-    encode_manifest,
-)
+from signalbook.pipeline.job.tasks import BatchAttempt, Intake, Manifest, Task, encode_manifest
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
 from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.processing.deadletters import DeadLetter, DeadLetterRows

@@ -23,12 +23,7 @@ from signalbook.messages.content import read_schema_id
 from signalbook.messages.definitions.schemas import SchemaUse
 from signalbook.pipeline import native, rescue
 from signalbook.pipeline.arrays import Offsets, build_opaque_arrays
-from signalbook.pipeline.native import (
-    Decode,
-    Decoded,
-    NoPlan,
-    PayloadSpans,
-)
+from signalbook.pipeline.native import Decode, Decoded, NoPlan, PayloadSpans
 from signalbook.pipeline.processing.avro_plans import build_avro_decoder
 from signalbook.pipeline.processing.batch import NO_DATA
 from signalbook.pipeline.processing.json_plans import build_json_decoder

@@ -38,7 +38,7 @@ from signalbook.pipeline.processing.members import DefinitionChooser
 from signalbook.pipeline.processing.prefixed import PayloadHeads, PlanCache, PrefixedRoutes, is_prefixed, read_heads
 from signalbook.pipeline.processing.properties import ADDRESSES, is_known
 from signalbook.pipeline.processing.routes import PlainRoute, undecoded
-from signalbook.pipeline.processing.rows import LeftOver, Result, RowBuilder, land_rows
+from signalbook.pipeline.processing.rows import LeftOver, Result, RowBuilder, land_rows, list_unlanded
 from signalbook.pipeline.processing.verdicts import PayloadReasons, RejectionVerdict, Verdicts, find_reasons
 
 _CONTENT_TYPE: Final = ATTRIBUTES.index("datacontenttype")
@@ -176,12 +176,8 @@ class PlainPath:
         yield from land_rows(batch, routed, pa.concat_arrays(contexts), left_over)
         # Of these messages, the ones that are still left over have refused payloads.
         for payload_reasons, events in explained:
-            for part in batch.split(events[left_over[events]]):
-                verdicts.assign(part, *payload_reasons.of(batch.take_payloads(part)))
-        left_over[verdicts.events] = False
-        yield from verdicts.group_rejections(batch)
-        for messages, indices, _ in batch.find_messages(np.flatnonzero(left_over)):
-            yield LeftOver(messages, indices)
+            verdicts.explain(batch, payload_reasons, events[left_over[events]])
+        yield from list_unlanded(batch, verdicts, left_over)
 
     def _plan_messages(
         self, batch: EventBatch, parts: Sequence[_WaitingMessages]

@@ -36,7 +36,7 @@ from signalbook.pipeline.processing.routes import (
     land_exclusive,
     undecoded,
 )
-from signalbook.pipeline.processing.rows import Ignored, LeftOver, Result, RowBuilder, land_rows
+from signalbook.pipeline.processing.rows import Ignored, LeftOver, Result, RowBuilder, land_rows, list_unlanded
 from signalbook.pipeline.processing.verdicts import (
     NO_VERDICT,
     PayloadReasons,
@@ -167,11 +167,10 @@ class FastPath:
         verdicts.take_back(
             np.setdiff1d(rejected_events, self._select_readable(batch, rejected_events), assume_unique=True)
         )
-        _reject_payloads(batch, refused, verdicts)
-        left_over[verdicts.events] = False
-        yield from verdicts.group_rejections(batch)
-        for messages, indices, _ in batch.find_messages(np.flatnonzero(left_over)):
-            yield LeftOver(messages, indices)
+        for route, events in refused:
+            if route.reasons is not None:
+                verdicts.explain(batch, route.reasons, events)
+        yield from list_unlanded(batch, verdicts, left_over)
 
     def _may_be_plain(self, batch: EventBatch) -> npt.NDArray[np.bool_]:
         """Return a mask: True for events that were sent to an address of a definition without an envelope."""
@@ -396,11 +395,3 @@ def _match_envelopes(
     order = np.concatenate([np.arange(0), *(events for _, events in matched)])
     left_over[order] = False
     return matched, checks.build_maps(batch, order, numbers[order])
-
-
-def _reject_payloads(batch: EventBatch, refused: _Routed, verdicts: Verdicts) -> None:
-    """Reject the events whose payloads were refused for a known reason."""
-    for route, events in refused:
-        if route.reasons is not None:
-            for part in batch.split(events):
-                verdicts.assign(part, *route.reasons.of(batch.take_payloads(part)))

@@ -39,9 +39,7 @@ from signalbook.pipeline.native import Decode, PayloadSpans, decode_or_refuse
 from signalbook.pipeline.processing import decoding
 from signalbook.pipeline.processing.batch import EventBatch
 from signalbook.pipeline.processing.keys import KeyDecoder
-from signalbook.pipeline.processing.verdicts import (
-    Rejections,
-)
+from signalbook.pipeline.processing.verdicts import Rejections, Verdicts
 from signalbook.pipeline.sources.base import MessageBatch, MessageLocation
 from signalbook.pipeline.table_names import build_table_name
 from signalbook.pipeline.tables.evolution import rename_batch
@@ -319,6 +317,16 @@ class Route:
     definition: CompiledDefinition
     target: RowBuilder
     decode: Decode
+
+
+def list_unlanded(
+    batch: EventBatch, verdicts: Verdicts, left_over: npt.NDArray[np.bool_]
+) -> Iterator[Rejections | LeftOver]:
+    """Yield the messages that have a verdict, and then those that are left over for the slow path."""
+    left_over[verdicts.events] = False
+    yield from verdicts.group_rejections(batch)
+    for messages, indices, _ in batch.find_messages(np.flatnonzero(left_over)):
+        yield LeftOver(messages, indices)
 
 
 def land_rows(

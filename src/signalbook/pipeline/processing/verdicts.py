@@ -73,6 +73,11 @@ class Verdicts:
         self._numbers[events] = np.where(numbers == NO_VERDICT, NO_VERDICT, numbers + len(self._verdicts))
         self._verdicts += verdicts
 
+    def explain(self, batch: EventBatch, reasons: PayloadReasons | SameReason, events: Offsets) -> None:
+        """Give each of ``events``, whose payloads were refused, the verdict that ``reasons`` finds."""
+        for part in batch.split(events):
+            self.assign(part, *reasons.of(batch.take_payloads(part)))
+
     def take_back(self, events: Offsets) -> None:
         """Remove the verdicts of these events."""
         self._numbers[events] = NO_VERDICT
