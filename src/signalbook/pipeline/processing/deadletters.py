@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from signalbook.messages import Message, to_record
+from signalbook.messages import Message, Reason, Rejected, to_record
 from signalbook.messages.message import find_address
 from signalbook.pipeline import columns
-from signalbook.pipeline.processing.rows import Bookkeeping, build_violation_row
+from signalbook.pipeline.processing.rows import AcceptedRow, Bookkeeping, RowBuilder, build_violation_row
 from signalbook.pipeline.processing.verdicts import Rejections, RejectionVerdict
 from signalbook.pipeline.sources.base import LIGHTEST, NOWHERE, MessageBatch, MessageLocation, Source
 from signalbook.pipeline.sources.message_records import Recording
@@ -37,6 +37,35 @@ class DeadLetter:
     candidates: Sequence[str] = ()
     message: Message | None = None
     definition: str | None = None
+
+    @classmethod
+    def of_rejected(cls, rejected: Rejected, original: bytes, location: MessageLocation, *, shared: bool) -> DeadLetter:
+        """Return the dead letter of a rejected message. ``shared`` means that the message has several outcomes."""
+        return cls(
+            reason=rejected.reason,
+            violations=rejected.violations,
+            candidates=rejected.candidates,
+            original=original,
+            location=location,
+            message=rejected.message,
+            definition=rejected.candidates[0] if shared and rejected.candidates else None,
+        )
+
+    @classmethod
+    def of_misfit(cls, target: RowBuilder, row: AcceptedRow, error: Exception) -> DeadLetter:
+        """Return the dead letter of an accepted message with a value that does not fit its column.
+
+        ``error`` is the exception of ``build_rows`` for this row.
+        """
+        return cls(
+            reason=Reason.MAPPING_ERROR,
+            violations=(target.find_column_violation(row, error),),
+            candidates=(target.xid,),
+            original=row.original,
+            location=row.location,
+            message=row.message,
+            definition=target.xid if row.shared else None,
+        )
 
 
 @dataclass(slots=True)

@@ -8,12 +8,11 @@ at once (``pending_payloads.py``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -103,7 +102,7 @@ class Processing:
         self._builder = builder
         self._targets: dict[str, RowBuilder] = {}
         self._waiting: dict[str, _Waiting] = {}
-        self._presumptions = PendingPayloads(contract, self._find_builder)
+        self._pending = PendingPayloads(contract, self._find_builder)
         self._dead_letters = DeadLetterRows(bookkeeping)
         self._on_dead_letter = on_dead_letter or self._wait
         self._keeps_letters = on_dead_letter is not None
@@ -122,11 +121,11 @@ class Processing:
             self.clear()  # so that a huge message is not in memory together with all waiting messages
             release_memory()
             for index in range(len(batch)):
-                self._process_slowly(batch, [index], presume=False)
+                self._process_slowly(batch, [index], together=False)
                 if batch.ends[index] - batch.starts[index] > ALONE:
                     self.clear()
         elif fast is None or batch.slow_path:
-            self._process_slowly(batch, range(len(batch)), presume=not batch.slow_path)
+            self._process_slowly(batch, range(len(batch)), together=not batch.slow_path)
         else:
             self._take_results(fast.take(batch))
         self._window += weight
@@ -143,7 +142,7 @@ class Processing:
         for fast in list(self._fast_paths.values()):
             if fast is not None:
                 self._take_results(fast.flush())
-        self._take_pending(self._presumptions.flush())
+        self._take_pending(self._pending.flush())
         for waiting in self._waiting.values():
             self._flush(waiting)
         self._land_dead_letters()
@@ -174,7 +173,7 @@ class Processing:
                 case Ignored():
                     self.tally.dropped += result.messages
                 case LeftOver():
-                    self._process_slowly(result.messages, result.indices, presume=True)
+                    self._process_slowly(result.messages, result.indices, together=True)
 
     def _find_builder(self, definition: CompiledDefinition) -> RowBuilder:
         if definition.xid not in self._targets:
@@ -186,8 +185,8 @@ class Processing:
         self.tally.land(target.xid, len(rows), _find_span(rows))
         self.tally.rescue(target.xid, target.count_rescued(rows))
 
-    def _process_slowly(self, batch: MessageBatch, indices: Sequence[int], *, presume: bool) -> None:
-        """Process the messages at ``indices`` one by one. With ``presume``, payloads are decoded many at once."""
+    def _process_slowly(self, batch: MessageBatch, indices: Sequence[int], *, together: bool) -> None:
+        """Process the messages at ``indices`` one by one. With ``together``, payloads are decoded many at once."""
         for index in indices:
             if batch.is_blank(index):
                 self.tally.read -= 1
@@ -202,8 +201,8 @@ class Processing:
                     DeadLetter(reason=Reason.DECODE_ERROR, violations=(finding,), original=original, location=location)
                 )
                 continue
-            if presume and self._presumptions.take(message, original, location):
-                self._take_pending(self._presumptions.flush_full())
+            if together and self._pending.take(message, original, location):
+                self._take_pending(self._pending.flush_full())
             else:
                 self._process_outcomes(message, original, location)
 
@@ -246,7 +245,7 @@ class Processing:
                 case Accepted():
                     self._accept(outcome, original, location, shared=shared)
                 case Rejected():
-                    self._reject(_build_dead_letter(outcome, original, location, shared=shared))
+                    self._reject(DeadLetter.of_rejected(outcome, original, location, shared=shared))
                 case Dropped() | Passed():
                     self.tally.dropped += 1
 
@@ -275,7 +274,7 @@ class Processing:
             self.tally.duplicates[target.xid] += sum(row.duplicates for row in rows)
         except MISFITS as error:
             if len(rows) == 1:
-                self._reject(_build_misfit(target, rows[0], error))
+                self._reject(DeadLetter.of_misfit(target, rows[0], error))
                 return
             # Arrow does not say which row it was: halving finds it in a dozen tries.
             half = len(rows) // 2
@@ -292,10 +291,10 @@ class Processing:
         except UnreadableMessage:
             rows = None
         if rows is None:
-            self._process_slowly(rejections.messages, rejections.indices, presume=False)
+            self._process_slowly(rejections.messages, rejections.indices, together=False)
             return
         self._staged.add(DEAD_LETTERS, rows)
-        for verdict, first, count in _count_rejections(rejections):
+        for verdict, first, count in rejections.count_alike():
             index = rejections.indices[first]
             self._count(verdict, rejections.messages.location(index), rejections.messages.raw(index), count)
 
@@ -335,23 +334,6 @@ def _explain_unmatched(reason: str) -> tuple[Finding, ...]:
     return (Finding(path="", rule=str(reason), message="no definition matches it"),)
 
 
-def _count_rejections(rejections: Rejections) -> Iterator[tuple[RejectionVerdict, int, int]]:
-    """Yield each kind of verdict with the position of its first message and the number of its messages."""
-    numbers, firsts, counts = np.unique(rejections.numbers, return_index=True, return_counts=True)
-    alike: dict[Any, list[Any]] = {}
-    for number, first, count in zip(numbers.tolist(), firsts.tolist(), counts.tolist(), strict=True):
-        verdict = rejections.verdicts[number]
-        # Verdicts of the same rules are one kind. If they quote values, each message may have a different verdict.
-        key = (
-            verdict.reason,
-            verdict.candidates,
-            tuple((violation.path, violation.rule) for violation in verdict.violations),
-        )
-        alike.setdefault(key, [verdict, first, 0])[2] += count
-    for verdict, first, count in alike.values():
-        yield verdict, first, count
-
-
 def _read_message(source: Source, batch: MessageBatch, index: int) -> Message:
     """Return the message at ``index`` of a batch. Raises ``UnreadableMessage``."""
     if batch.error:
@@ -369,27 +351,3 @@ def _find_span(rows: pa.RecordBatch) -> Span | None:
         return None
     moments = times.view(pa.int64()).to_numpy()  # several times as fast as Arrow's own min_max
     return Span(oldest=int(moments.min()), newest=int(moments.max()))
-
-
-def _build_dead_letter(rejected: Rejected, original: bytes, location: MessageLocation, *, shared: bool) -> DeadLetter:
-    return DeadLetter(
-        reason=rejected.reason,
-        violations=rejected.violations,
-        candidates=rejected.candidates,
-        original=original,
-        location=location,
-        message=rejected.message,
-        definition=rejected.candidates[0] if shared and rejected.candidates else None,
-    )
-
-
-def _build_misfit(target: RowBuilder, row: AcceptedRow, error: Exception) -> DeadLetter:
-    return DeadLetter(
-        reason=Reason.MAPPING_ERROR,
-        violations=(target.find_column_violation(row, error),),
-        candidates=(target.xid,),
-        original=row.original,
-        location=row.location,
-        message=row.message,
-        definition=target.xid if row.shared else None,
-    )

@@ -60,6 +60,18 @@ class Rejections:
     verdicts: Sequence[RejectionVerdict]
     numbers: Offsets
 
+    def count_alike(self) -> Iterator[tuple[RejectionVerdict, int, int]]:
+        """Yield each kind of verdict with the position of its first message and the number of its messages."""
+        numbers, firsts, counts = np.unique(self.numbers, return_index=True, return_counts=True)
+        alike: dict[Any, list[Any]] = {}
+        for number, first, count in zip(numbers.tolist(), firsts.tolist(), counts.tolist(), strict=True):
+            verdict = self.verdicts[number]
+            # Verdicts of the same rules are one kind. If they quote values, each message may have a different verdict.
+            rules = tuple((violation.path, violation.rule) for violation in verdict.violations)
+            alike.setdefault((verdict.reason, verdict.candidates, rules), [verdict, first, 0])[2] += count
+        for verdict, first, count in alike.values():
+            yield verdict, first, count
+
 
 class Verdicts:
     """The verdicts on the events of a batch."""
