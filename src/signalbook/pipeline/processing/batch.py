@@ -196,7 +196,6 @@ MIN_BATCH_BYTES: Final = 64 * 1024 * 1024
 # cache. Of larger events, fewer are decoded at once.
 _MAX_PAYLOADS: Final = 4096
 _LIGHT_PAYLOAD_BYTES: Final = 512
-_MAP: Final = columns.TEXT_MAP
 # The forms of an event's data: JSON inside the envelope, bytes of the stated content type, or no data.
 IN_JSON, AS_BYTES, NO_DATA = range(3)
 SENT_AS: Final = "@data"
@@ -342,7 +341,8 @@ class EventBatch:
         arrays = {name: array.take(places) for name, array in self.attributes.items()}
         arrays["time"] = parse_timestamps(arrays["time"]) if self.times is None else self.times.take(places)
         extensions = {name: column.texts.take(places) for name, column in self.extensions.items()}
-        return [*arrays.values(), build_text_maps(extensions) if extensions else _make_nulls(numbers, _MAP)]
+        maps = build_text_maps(extensions) if extensions else pa.nulls(len(numbers), columns.TEXT_MAP)
+        return [*arrays.values(), maps]
 
     def build_transport(self, numbers: Offsets) -> list[pa.Array]:
         """Return the arrays of ``columns.TRANSPORT`` for these events. Events of files only have path and position."""
@@ -350,7 +350,7 @@ class EventBatch:
         positions = self._positions[numbers]
         places = [paths.take(pa.array(self._owners[numbers])), pa.array(positions, mask=positions == NOWHERE)]
         if all(part.messages.records is None for part in self._parts):
-            return [*(_make_nulls(numbers, column.type) for column in list(columns.TRANSPORT)[:-2]), *places]
+            return [*(pa.nulls(len(numbers), column.type) for column in list(columns.TRANSPORT)[:-2]), *places]
         return [*(take_elements(array, numbers) for array in self._delivery), *places]
 
     def find_messages(self, numbers: Offsets) -> Iterator[tuple[MessageBatch, list[int], Offsets]]:
@@ -376,7 +376,3 @@ class EventBatch:
     @cached_property
     def _positions(self) -> npt.NDArray[np.int64]:
         return np.concatenate([part.messages.positions[part.indices] for part in self._parts])
-
-
-def _make_nulls(numbers: Offsets, type: pa.DataType) -> pa.Array:
-    return pa.nulls(len(numbers), type)

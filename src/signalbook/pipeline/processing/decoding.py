@@ -135,19 +135,12 @@ def find_payload_decoder(definition: CompiledDefinition, sent: str | int | None)
 
     ``sent`` says how payloads are sent: it is a value of ``batch.SENT_AS``.
     """
-    if definition.schema_use.schema is None:
+    use = definition.schema_use
+    if use.schema is None:
         return _build_schemaless_decoder(definition, sent)
     if sent is None:
-        return _find_json_decoder(definition)
+        return find_decoder(use.schema, "application/json", typed=definition.policy.typed) if use.of_values else None
     return find_bytes_decoder(definition, sent) if isinstance(sent, str) else None
-
-
-def _find_json_decoder(definition: CompiledDefinition) -> Decode | None:
-    """Return the decoder of JSON data inside an envelope, or None if there is none."""
-    use = definition.schema_use
-    if use.schema is None or not use.of_values:
-        return None
-    return find_decoder(use.schema, "application/json", typed=definition.policy.typed)
 
 
 def _build_schemaless_decoder(definition: CompiledDefinition, sent: str | int | None) -> Decode | None:

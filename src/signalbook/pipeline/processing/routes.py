@@ -20,7 +20,7 @@ from signalbook.pipeline.native import Decoded, PayloadSpans, decode_or_refuse, 
 from signalbook.pipeline.processing.attributes import EnvelopeChecks
 from signalbook.pipeline.processing.batch import EventBatch, make_dense
 from signalbook.pipeline.processing.rows import LandedRows, Route, land_rows
-from signalbook.pipeline.processing.verdicts import NO_VERDICT, PayloadReasons, Reasons, SameReason, load_reasons
+from signalbook.pipeline.processing.verdicts import NO_VERDICT, PayloadReasons, Reasons, load_reasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class EventRoute(Route):
     """
 
     checks: EnvelopeChecks
-    reasons: PayloadReasons | SameReason | None
+    reasons: PayloadReasons | None
 
 
 @dataclass(frozen=True, slots=True)

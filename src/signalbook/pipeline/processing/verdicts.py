@@ -85,7 +85,7 @@ class Verdicts:
         self._numbers[events] = np.where(numbers == NO_VERDICT, NO_VERDICT, numbers + len(self._verdicts))
         self._verdicts += verdicts
 
-    def explain(self, batch: EventBatch, reasons: PayloadReasons | SameReason, events: Offsets) -> None:
+    def explain(self, batch: EventBatch, reasons: PayloadReasons, events: Offsets) -> None:
         """Give each of ``events``, whose payloads were refused, the verdict that ``reasons`` finds."""
         for part in batch.split(events):
             self.assign(part, *reasons.of(batch.take_payloads(part)))
@@ -219,21 +219,10 @@ def build_event_judge(definition: CompiledDefinition, content_type: str) -> Judg
     return lambda payload: rejected_payload(_NO_MESSAGE, CloudEvent(attributes=attributes, body=payload), definition)
 
 
-@dataclass(frozen=True, slots=True)
-class SameReason:
-    """The same rejection for all payloads of a definition."""
-
-    verdict: RejectionVerdict
-
-    def of(self, refused: PayloadSpans) -> tuple[Offsets, list[RejectionVerdict]]:
-        """Return number 0 for each payload, and the list with the verdict, as ``PayloadReasons.of`` does."""
-        return np.zeros(len(refused), np.int64), [self.verdict]
-
-
-def reject_missing_data(definition: CompiledDefinition) -> SameReason | None:
+def reject_missing_data(definition: CompiledDefinition) -> PayloadReasons | None:
     """Return the rejection of events that fit a definition but have no data, or None if they are accepted."""
     rejected = rejected_payload(_NO_MESSAGE, CloudEvent(attributes={}), definition)
-    return None if rejected is None else SameReason(RejectionVerdict.of(rejected))
+    return None if rejected is None else PayloadReasons(definition, None, lambda _payload: rejected)
 
 
 def reject_broken_event(message: bytes) -> Rejected | None:
