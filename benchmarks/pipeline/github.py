@@ -35,12 +35,11 @@ from signalbook.demo import github, traffic
 from signalbook.demo.traffic import TrafficLedger, TrafficTemplate
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import Job, run
-from signalbook.pipeline.fastpath.modes import StructuredMode
-from signalbook.pipeline.fastpath.routes import LeftOver, Result
-from signalbook.pipeline.fastpath.routing import FastPath
-from signalbook.pipeline.fastpath.rows import Bookkeeping, RowBuilder
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.processing.modes import StructuredMode
+from signalbook.pipeline.processing.routing import FastPath
+from signalbook.pipeline.processing.rows import Bookkeeping, LeftOver, Result, RowBuilder
 from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.sources.files import JSONL
 from signalbook.values import dump_json, now, parse_json

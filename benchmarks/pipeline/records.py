@@ -36,10 +36,10 @@ from signalbook.client.schemaversions import SchemaVersion
 from signalbook.formats.protobuf.format import FORMAT as PROTOBUF
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import columns
-from signalbook.pipeline.fastpath.rows import Bookkeeping
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.job.subjects import Subjects
-from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.processing.processing import Processing
+from signalbook.pipeline.processing.rows import Bookkeeping
 from signalbook.pipeline.report import Tally
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch, Source
@@ -259,7 +259,7 @@ def measure(count: int, rounds: int, modes: Sequence[str] = (*MODES, *PREFIXED))
     """Medians of both ways for each kind of record, rounds interleaved. With each mode come its ``PEERS``."""
     contracts, traffic = {}, {}
     for mode in modes:
-        contracts[mode], traffic[mode] = _made(mode, count)
+        contracts[mode], traffic[mode] = make_traffic(mode, count)
     fast: dict[str, list[float]] = {mode: [] for mode in modes}
     slow: dict[str, list[float]] = {mode: [] for mode in modes}
     for _ in range(rounds):
@@ -275,7 +275,7 @@ def measure(count: int, rounds: int, modes: Sequence[str] = (*MODES, *PREFIXED))
     return {"taken": taken, "records": count, "types": TYPES, "ratios_of_rates": ratios, "cpu_of_a_record": rows}
 
 
-def _made(mode: str, count: int) -> tuple[Contract, list[pa.RecordBatch]]:
+def make_traffic(mode: str, count: int) -> tuple[Contract, list[pa.RecordBatch]]:
     """The definitions and the records of a mode."""
     if mode in PREFIXED:
         return by_subjects(PREFIXED[mode][0]), prefixed(mode, count)

@@ -16,8 +16,8 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress
 from signalbook.pipeline.job.runner import LocalRunner
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.job.tasks import BatchAttempt, Intake
 from signalbook.pipeline.journal import PREPARED, JournalEntry
-from signalbook.pipeline.landing.tasks import BatchAttempt, Intake
 from signalbook.pipeline.table_names import DEAD_LETTERS
 from signalbook.pipeline.tables.iceberg import IcebergTables
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from signalbook.pipeline.errors import build_disk_error
-from signalbook.pipeline.landing.tasks import explain_failure
+from signalbook.pipeline.job.tasks import explain_failure
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from signalbook.formats import Scalar
 from signalbook.formats.jsonschema import FORMAT
 from signalbook.pipeline import exact, rescue
 from signalbook.pipeline.arrays import MISFITS, ValueForm, make_payload_builder
-from signalbook.pipeline.fastpath.payloads import build_json_decoder
 from signalbook.pipeline.native import PayloadSpans
+from signalbook.pipeline.processing.json_plans import build_json_decoder
 from signalbook.values import JSON, dump_json, parse_json
 
 TIME = Scalar(kind="timestamp", sent="string")

@@ -14,8 +14,8 @@ from tests.pipeline.s3 import place
 
 from signalbook.messages import Policy
 from signalbook.pipeline.errors import PipelineError, Stopped
+from signalbook.pipeline.job.tasks import settle_columns
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
-from signalbook.pipeline.landing.tasks import settle_columns
 from signalbook.pipeline.report import Tally
 from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
 

@@ -10,8 +10,8 @@ from tests.examples import examples
 from signalbook.formats import is_lossy
 from signalbook.formats.jsonschema import FORMAT, JsonSchema
 from signalbook.pipeline import rescue
-from signalbook.pipeline.fastpath.payloads import build_json_decoder
 from signalbook.pipeline.native import PayloadSpans
+from signalbook.pipeline.processing.json_plans import build_json_decoder
 from signalbook.pipeline.report import MOST_PATHS
 from signalbook.values import JSON, JSONObject, dump_json, parse_json
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.pipeline.landing.test_tasks import staged
+from tests.pipeline.job.test_tasks import staged
 
 from signalbook.messages import Policy
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.tasks import SNAPSHOT, process_files, read_manifest
+from signalbook.pipeline.job.tasks import SNAPSHOT, process_files, read_manifest
 
 Stage = Callable[[int], Path]
 

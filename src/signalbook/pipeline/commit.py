@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 from signalbook.pipeline.errors import PipelineError, build_disk_error
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
 from signalbook.pipeline.job.runner import Runner
+from signalbook.pipeline.job.tasks import BatchAttempt
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, TableFormat
-from signalbook.pipeline.landing.tasks import BatchAttempt
 from signalbook.pipeline.places import Place, Where, place_of, run_in_parallel
 from signalbook.pipeline.table_names import DEAD_LETTERS, TableName
 from signalbook.pipeline.tables.base import Outdated, Tables

@@ -1,6 +1,6 @@
 """Load the native module, pass payloads to it, and convert the results of its decoders to Arrow arrays.
 
-A decoder is made once for a schema, from a plan (``fastpath/payloads.py``). It reads the payloads of a batch into one
+A decoder is made once for a schema, from a plan (``processing/decoding.py``). It reads the payloads of a batch into one
 column, which is a column of records if the schema has members. A decoder may refuse any payload, and refuses doubtful
 ones. It never accepts a payload that ``Schema.decode`` refuses, and its values are the same as those of
 ``Schema.decode``.
@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from signalbook.formats.jsonschema.guards import REFUSALS
-from signalbook.pipeline.arrays import Build, Offsets
+from signalbook.pipeline.arrays import MISFITS, Build, Offsets
 from signalbook.pipeline.errors import PipelineError
 
 # The same number is in native/src/lib.rs. A module that was built from other sources may misread plans.
@@ -209,6 +209,19 @@ def build_decoder(read: Read, whole: Reading, *, members: bool, with_rescue: boo
         return [array.take(sound) for array in arrays], sorted([*refused, *accepted[owners.bad].tolist()])
 
     return decode
+
+
+def refuse_all(payloads: PayloadSpans) -> Decoded:
+    """Refuse all payloads: return no columns, and the numbers of all payloads."""
+    return [], list(range(len(payloads)))
+
+
+def decode_or_refuse(decode: Decode, payloads: PayloadSpans) -> Decoded:
+    """Decode payloads. Refuse all of them if a value does not fit its column."""
+    try:
+        return decode(payloads)
+    except MISFITS:
+        return refuse_all(payloads)
 
 
 def read_columns(batch: bytes, schema: pa.Schema) -> list[pa.Array]:

@@ -13,8 +13,8 @@ from referencing.jsonschema import DRAFT7
 from tests.formats.jsonschema.cases import is_accepted
 
 from signalbook.formats.jsonschema import FORMAT, JsonSchema
-from signalbook.pipeline.fastpath.payloads import find_decoder
 from signalbook.pipeline.native import PayloadSpans
+from signalbook.pipeline.processing.decoding import find_decoder
 from signalbook.values import JSON, dump_json, parse_json
 
 Deliveries = list[tuple[str, JSON]]

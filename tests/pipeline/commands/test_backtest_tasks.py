@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipeline.landing.test_deadletters import Given, event, sidelined
+from tests.pipeline.processing.test_deadletters import Given, event, sidelined
 
 from signalbook.messages import Message, parse_flags
 from signalbook.messages.bindings.kafka import record

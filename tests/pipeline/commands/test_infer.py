@@ -138,7 +138,7 @@ def test_progress_tells_how_much_of_the_input_is_read(tmp_path: Path, monkeypatc
         if words.endswith(": 300, 100% of the input"):
             shown.set()
 
-    monkeypatch.setattr("signalbook.pipeline.landing.tasks._EVERY", 0.0)
+    monkeypatch.setattr("signalbook.pipeline.job.tasks._EVERY", 0.0)
     path = tmp_path / "shop.jsonl"
     path.write_text("".join(json.dumps(SHOP[n % 3]) + "\n" for n in range(300)))
     job = InferenceJob(inputs=(str(path),), group="shop")

@@ -14,7 +14,7 @@ from signalbook.pipeline.inference.discriminators import Discriminator
 from signalbook.pipeline.inference.observations import Observations
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.tasks import PROGRESS
+from signalbook.pipeline.job.tasks import PROGRESS
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.inputs import find_files, plan_tasks
 

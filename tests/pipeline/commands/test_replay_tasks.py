@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 import pytest
-from tests.pipeline.landing.test_deadletters import NOW, Given, event, sidelined
+from tests.pipeline.processing.test_deadletters import NOW, Given, event, sidelined
 
 from signalbook.messages import Message, Policy
 from signalbook.pipeline.commands.replay import WANTED, rewrite
+from signalbook.pipeline.job import tasks
 from signalbook.pipeline.job.jobs import DeadLetterFilter
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing import tasks
 from signalbook.pipeline.sources.base import Split
 
 ALL = DeadLetterFilter()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
-from tests.pipeline.fastpath.test_routing import check_batches
 from tests.pipeline.kafkarows import AT, batches, rows
+from tests.pipeline.processing.test_routing import check_batches
 
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import columns

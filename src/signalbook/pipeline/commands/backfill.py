@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from signalbook.messages import Policy
 from signalbook.pipeline import columns
+from signalbook.pipeline.commands.rescue_backfill import RESCUE, RescueBackfill
 from signalbook.pipeline.commit import (
     PATIENCE,
     complete_unfinished,
@@ -30,9 +31,8 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress, ShowProgress, check_choice
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.job.subjects import Strategy
+from signalbook.pipeline.job.tasks import settle_columns
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry
-from signalbook.pipeline.landing.rescue_backfill import RESCUE, RescueBackfill
-from signalbook.pipeline.landing.tasks import settle_columns
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.report import Tally
 from signalbook.pipeline.table_names import DEAD_LETTERS, TableName, find_definition, find_table_folder

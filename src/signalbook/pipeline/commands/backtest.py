@@ -20,29 +20,29 @@ from signalbook.formats import PayloadError
 from signalbook.messages import Accepted, CompiledDefinition, Contract, Outcome, Policy, Rejected
 from signalbook.pipeline import columns
 from signalbook.pipeline.commands.backtest_result import Backtest, ChangedVerdict, list_violations
-from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.fastpath.rows import build_payload_reader, read_attributes, read_opaque
-from signalbook.pipeline.job.candidate import find_affected, with_candidate
-from signalbook.pipeline.job.default_runner import open_runner
-from signalbook.pipeline.job.documents import read_documents
-from signalbook.pipeline.job.jobs import BacktestJob, DeadLetterFilter
-from signalbook.pipeline.job.runner import Runner
-from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.landing.deadletters import (
+from signalbook.pipeline.commands.dead_letters import (
     DeadLetterBatch,
     DeadLetterSource,
     match_rows,
     read_dead_letters,
     read_message_batches,
 )
-from signalbook.pipeline.landing.tasks import task_failures
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.candidate import find_affected, with_candidate
+from signalbook.pipeline.job.default_runner import open_runner
+from signalbook.pipeline.job.documents import read_documents
+from signalbook.pipeline.job.jobs import BacktestJob, DeadLetterFilter
+from signalbook.pipeline.job.runner import Runner
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.job.tasks import task_failures
+from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.places import Place
 from signalbook.pipeline.report import decode
 from signalbook.pipeline.sources.base import UnreadableMessage
 from signalbook.pipeline.table_names import DEAD_LETTERS, build_table_name, find_table_folder
 from signalbook.pipeline.tables.evolution import rename_columns, rename_rows
 from signalbook.pipeline.tables.formats import find_visible_files
+from signalbook.pipeline.tables.landed_payloads import build_payload_reader, read_attributes, read_opaque
 from signalbook.pipeline.tables.staged_files import read_rows
 from signalbook.values import JSON, Finding, JSONError, format_count, parse_json
 

@@ -26,14 +26,14 @@ from signalbook.pipeline.commands.infer import (
     read_batches,
     read_messages,
 )
-from signalbook.pipeline.fastpath.rows import Bookkeeping
 from signalbook.pipeline.inference.observations import read_payloads
 from signalbook.pipeline.inference.summaries import MemoryBudget, ValueSummary
 from signalbook.pipeline.inference.widening import Change, widen
 from signalbook.pipeline.job.documents import URL, VERSIONS, find_entity, find_version, find_xref, read_documents
 from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.snapshot import Snapshot, describe_hidden
-from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.processing.processing import Processing
+from signalbook.pipeline.processing.rows import Bookkeeping
 from signalbook.pipeline.report import Tally, find_charged
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.table_names import TableName

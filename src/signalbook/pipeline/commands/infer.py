@@ -29,7 +29,7 @@ from signalbook.pipeline.job.default_runner import open_runner
 from signalbook.pipeline.job.jobs import Progress
 from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.tasks import PROGRESS, ProgressWriter, task_failures, watch_progress
+from signalbook.pipeline.job.tasks import PROGRESS, ProgressWriter, task_failures, watch_progress
 from signalbook.pipeline.places import Storage, place_of
 from signalbook.pipeline.report import Tally, build_violation_kind, read_counters
 from signalbook.pipeline.sources import base

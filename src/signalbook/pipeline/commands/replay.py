@@ -18,17 +18,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from signalbook.pipeline.commands.run import check
-from signalbook.pipeline.commit import PATIENCE, complete_unfinished, convert_disk_errors, land
-from signalbook.pipeline.job.default_runner import open_runner
-from signalbook.pipeline.job.jobs import DeadLetterFilter, Progress, ReplayJob, ShowProgress
-from signalbook.pipeline.job.runner import Runner
-from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
-from signalbook.pipeline.landing.deadletters import (
-    DeadLetter,
+from signalbook.pipeline.commands.dead_letters import (
     DeadLetterLocation,
-    DeadLetterRows,
     DeadLetterSource,
     Mask,
     match_rows,
@@ -36,15 +27,17 @@ from signalbook.pipeline.landing.deadletters import (
     read_message_batches,
     read_verdicts,
 )
-from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.tasks import (
-    BatchAttempt,
-    Intake,
-    Manifest,
-    Task,
-    encode_manifest,
-)
+from signalbook.pipeline.commands.run import check
+from signalbook.pipeline.commit import PATIENCE, complete_unfinished, convert_disk_errors, land
+from signalbook.pipeline.job.default_runner import open_runner
+from signalbook.pipeline.job.jobs import DeadLetterFilter, Progress, ReplayJob, ShowProgress
+from signalbook.pipeline.job.runner import Runner
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.job.tasks import BatchAttempt, Intake, Manifest, Task, encode_manifest
+from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
 from signalbook.pipeline.places import Place, Where, place_of
+from signalbook.pipeline.processing.deadletters import DeadLetter, DeadLetterRows
+from signalbook.pipeline.processing.processing import Processing
 from signalbook.pipeline.report import Report, Tally
 from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.table_names import DEAD_LETTERS, find_table_folder

@@ -27,8 +27,8 @@ from signalbook.pipeline.job.default_runner import open_runner
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress, check_policy
 from signalbook.pipeline.job.runner import LocalRunner, Runner
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.job.tasks import BatchAttempt, Intake
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.landing.tasks import BatchAttempt, Intake
 from signalbook.pipeline.places import Place
 from signalbook.pipeline.report import Report
 from signalbook.pipeline.sources import base

@@ -33,8 +33,8 @@ from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.job.definitions import Definitions, build_file_name
 from signalbook.pipeline.job.jobs import Job, ShowProgress, StreamJob
 from signalbook.pipeline.job.session import SparkRunner, open_java_lock, open_session
+from signalbook.pipeline.job.tasks import Intake, explain_failure, settle_columns
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.landing.tasks import Intake, explain_failure, settle_columns
 from signalbook.pipeline.locks import Lock, lock_of
 from signalbook.pipeline.places import Place, place_of
 from signalbook.pipeline.report import Report

@@ -20,8 +20,8 @@ from signalbook.pipeline.frames.messages import SOURCE
 from signalbook.pipeline.job.jobs import Job, ShowProgress, storage_of, stream_batch
 from signalbook.pipeline.job.runner import Runner
 from signalbook.pipeline.job.session import SparkRunner
+from signalbook.pipeline.job.tasks import Intake, Task, record_tasks
 from signalbook.pipeline.journal import Partition, TableFormat
-from signalbook.pipeline.landing.tasks import Intake, Task, record_tasks
 from signalbook.pipeline.limits import MAX_MESSAGE
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.report import Report

@@ -13,14 +13,9 @@ from msgspec import UNSET
 
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline import columns, exact
-from signalbook.pipeline.fastpath.rows import (
-    AcceptedRow,
-    Bookkeeping,
-    RowBuilder,
-    build_payload_reader,
-    has_json_payloads,
-)
 from signalbook.pipeline.native import Decode, Decoded, PayloadSpans
+from signalbook.pipeline.processing.rows import AcceptedRow, Bookkeeping, RowBuilder
+from signalbook.pipeline.tables.landed_payloads import build_payload_reader, has_json_payloads
 from signalbook.pipeline.tables.layout import OPAQUE
 from signalbook.values import JSON
 

@@ -19,13 +19,13 @@ from pyspark.sql.types import StructType
 
 from signalbook.pipeline import columns
 from signalbook.pipeline.columns import decode_constants
-from signalbook.pipeline.fastpath.rows import Bookkeeping, RowBuilder
 from signalbook.pipeline.frames.contract import Contract, check_contract
 from signalbook.pipeline.frames.messages import SOURCE
 from signalbook.pipeline.frames.rows import LANDED, TextRowBuilder
 from signalbook.pipeline.job.memory import pause_collection
-from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.limits import MAX_MESSAGE
+from signalbook.pipeline.processing.processing import Processing
+from signalbook.pipeline.processing.rows import Bookkeeping, RowBuilder
 from signalbook.pipeline.sources.base import read_record_batches, separate_too_long
 from signalbook.pipeline.sources.message_columns import MessageColumns, select_messages
 from signalbook.pipeline.table_names import DEAD_LETTERS, TableName, build_table_name
