@@ -281,19 +281,23 @@ class Contract:
             return accepted
         return msgspec.structs.replace(accepted, message=message, bare=clear.body)
 
-    def of_unknown_type(self, protocol: str, address: str = "") -> Outcome | None:
-        """Return the common outcome of all events by ``protocol`` whose type no definition has.
+    def decides_unknown_types(self, protocol: str, address: str = "") -> bool:
+        """Return True if ``of_unknown_type`` returns the outcome of all events by ``protocol`` of undefined types.
 
-        The outcome has an empty message. It does not apply to events whose value of the property ``address`` matches a
-        definition without an envelope. Return ``None`` if the outcome depends on more than the type.
+        Events whose value of the property ``address`` matches a definition without an envelope are excluded.
         """
-        untyped = any(entry.is_event and entry.type is None for entry in self.outlines)
-        if self.events is None or untyped or self._payload_xids:
-            return None
-        if protocol in self._natives and not self._natives[protocol].is_filed_by(address):
-            return None
+        if not self._event_types or self._payload_xids:
+            return False
+        return protocol not in self._natives or self._natives[protocol].is_filed_by(address)
+
+    def of_unknown_type(self, event_type: str, protocol: str) -> Outcome:
+        """Return the outcome of events by ``protocol`` with this type, which no definition has; its message is empty.
+
+        ``decides_unknown_types`` must be True.
+        """
         message = Message(protocol=protocol)
-        subject = MatchSubject(message=message, mode=Mode.STRUCTURED, event=CloudEvent(attributes={}), values={})
+        event = CloudEvent(attributes={"type": event_type})
+        subject = MatchSubject(message=message, mode=Mode.STRUCTURED, event=event, values={})
         return self._decide_unmatched(message, subject, MismatchExplanation())[0]
 
     def of_no_event(self, protocol: str) -> Outcome | None:
@@ -402,12 +406,28 @@ class Contract:
                 return (Passed(message=message),)
             case "drop" if not self._unknown:
                 return (Dropped(message=message),)
+        if explanation.reason is None and (unknown := self._explain_unknown_type(subject)) is not None:
+            explanation = unknown
         reason = explanation.reason or self._choose_reason(subject)
         rejected = _reject_explained(message, reason, explanation)
         doubts = tuple(left_out.finding(xid) for xid, left_out in islice(self._unknown.items(), MAX_EXPLAINED))
         # This finding is the same for every message, so that the fast path need not read payloads.
         unstated = (_NOT_STATED,) if reason is Reason.NOT_CLOUDEVENT else ()
         return (msgspec.structs.replace(rejected, violations=rejected.violations + unstated + doubts),)
+
+    @cached_property
+    def _event_types(self) -> Mapping[str, None]:
+        """The types of all definitions of events, in order; empty if one of these definitions has no constant type."""
+        types = {entry.type for entry in self.outlines if entry.is_event}
+        return {} if None in types else dict.fromkeys(sorted(map(str, types)))
+
+    def _explain_unknown_type(self, subject: MatchSubject) -> MismatchExplanation | None:
+        """Return an explanation if no definition has the type of an event, or None if that is not certain."""
+        event_type = None if subject.event is None else subject.event.attributes.get("type")
+        # A definition that cannot be used may have any type.
+        if event_type is None or self._unknown or not self._event_types or event_type in self._event_types:
+            return None
+        return _build_unknown_kind("type", "type", event_type, self._event_types)
 
     def _choose_reason(self, subject: MatchSubject) -> Reason:
         """Return the reason for rejecting a message without a match.
@@ -458,11 +478,12 @@ def _explain_unknown_kind(leaves: Sequence[IndexBucket], payload: Payload) -> Mi
     for name, values in leaves[0].kinds.items():
         value = members.get(name)
         if type(value) in {type(known_value) for known_value in islice(values, 1)} and value not in values:
-            return MismatchExplanation(reason=Reason.UNKNOWN_KIND, findings=(_make_kind_finding(name, value, values),))
+            return _build_unknown_kind(format_pointer([name]), name, value, values)
     return None
 
 
-def _make_kind_finding(name: str, value: JSON, values: Collection[JSON]) -> Finding:
+def _build_unknown_kind(path: str, name: str, value: JSON, values: Collection[JSON]) -> MismatchExplanation:
+    """Return the explanation that no definition has the ``value`` of the member or attribute ``name`` at ``path``."""
     unknown, member, *known_values = (
         shorten(dump_json(part).decode()) for part in (value, name, *islice(values, _SHOWN_KINDS))
     )
@@ -470,7 +491,8 @@ def _make_kind_finding(name: str, value: JSON, values: Collection[JSON]) -> Find
     text = (
         f"no definition has the value {unknown} of {member}; there are definitions for {', '.join(known_values)}{more}"
     )
-    return Finding(path=format_pointer([name]), rule=str(Reason.UNKNOWN_KIND), message=text)
+    finding = Finding(path=path, rule=str(Reason.UNKNOWN_KIND), message=text)
+    return MismatchExplanation(reason=Reason.UNKNOWN_KIND, findings=(finding,))
 
 
 def _find_presumed_candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[CompiledDefinition]:
