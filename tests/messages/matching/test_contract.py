@@ -577,6 +577,63 @@ def test_an_unknown_kind_blames_no_definition(body: bytes, values: Any, expected
         assert "no definition has the value" in outcome.violations[0].message
 
 
+def of_table(name: str, **more: Any) -> JSONObject:
+    """A definition that only a constant inside of an object of its payload tells apart from others."""
+    source = {"type": "object", "required": ["table"], "properties": {"table": {"const": name}}}
+    properties = {"source": source, "n": {"type": "integer"}, **more}
+    return schema({"type": "object", "required": ["source", *more], "properties": properties})
+
+
+@pytest.mark.parametrize(
+    ("body", "expected", "expected_rules"),
+    [
+        (b'{"source":{"table":"t77"}}', "m77", set()),
+        (b'{"source":{"table":"t77"},"n":"x"}', "schema_violation", {("/n", "type")}),
+        (b'{"source":{"table":"t100"}}', "unknown_kind", {("/source/table", "unknown_kind")}),
+    ],
+)
+def test_nested_constants_have_an_index(
+    body: bytes, expected: str, expected_rules: set[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the schema of the message's own definition checks the payload, however many definitions there are."""
+    checked: set[JsonSchema] = set()
+    allows = JsonSchema.allows
+
+    def count_allows(self: JsonSchema, value: Any) -> bool:
+        checked.add(self)
+        return allows(self, value)
+
+    monkeypatch.setattr(JsonSchema, "allows", count_allows)
+    contract = make_contract({f"m{number}": of_table(f"t{number}") for number in range(100)})
+    message = Message(content_type="application/json", body=body)
+    outcome = one(contract, message)
+    assert word(outcome) == expected
+    assert len(checked) == (expected != "unknown_kind")
+    presumed = contract.presumed(message)
+    assert (presumed is None) is (expected == "unknown_kind")
+    if isinstance(outcome, Rejected):
+        assert rules(outcome) == expected_rules
+        candidates = {"schema_violation": (G + "m77",), "unknown_kind": ()}
+        assert outcome.candidates == candidates[expected]
+
+
+def test_the_member_that_tells_all_definitions_apart_decides() -> None:
+    """Values of another member, which definitions share or restrict further, are violations of one definition."""
+    states = {"a": ["new", "open"], "b": ["new", "gone"]}
+    contract = make_contract({name: of_table(name, state={"enum": enum}) for name, enum in states.items()})
+    body = b'{"source":{"table":"a"},"state":"lost"}'
+    outcome = one(contract, Message(content_type="application/json", body=body))
+    assert isinstance(outcome, Rejected)
+    assert (word(outcome), outcome.candidates) == ("schema_violation", (G + "a",))
+
+
+def test_few_definitions_are_blamed_for_a_missing_discriminator() -> None:
+    contract = make_contract({f"m{number}": of_table(f"t{number}") for number in range(100)})
+    outcome = one(contract, Message(content_type="application/json", body=b"{}"))
+    assert isinstance(outcome, Rejected)
+    assert (word(outcome), len(outcome.candidates)) == ("schema_violation", 20)
+
+
 @pytest.mark.parametrize(
     ("others", "expected"),
     [

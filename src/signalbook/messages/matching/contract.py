@@ -20,7 +20,7 @@ from signalbook.messages.definitions.normalise import UNRESOLVED, Bases
 from signalbook.messages.definitions.schemas import Lookup
 from signalbook.messages.definitions.source import DefinitionSource, Outline, outline
 from signalbook.messages.eventformats import EventError, find_format
-from signalbook.messages.matching.index import MAX_EXPLAINED, DefinitionIndex, IndexBucket
+from signalbook.messages.matching.index import MAX_EXPLAINED, DefinitionIndex, IndexBucket, find_member
 from signalbook.messages.matching.matching import Fit, MatchSubject, MismatchExplanation, explain, fit_all
 from signalbook.messages.matching.outcome import Accepted, Dropped, Outcome, Passed, Rejected, decide
 from signalbook.messages.message import Message, Reason
@@ -454,16 +454,17 @@ def decode_event(message: Message, binding: Binding, values: Mapping[str, Any], 
 
 
 def _find_candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[CompiledDefinition]:
-    """Return the definitions in ``leaves`` whose schema can accept the payload; all of them if none can (K-30)."""
+    """Return the definitions in ``leaves`` whose schema can accept the payload; some of them if none can (K-30)."""
     # In the usual case there is one definition, and the payload is decoded later by its schema.
     if len(leaves) == 1 and len(leaves[0].definitions) == 1:
         return leaves[0].definitions
-    everything = [definition for leaf in leaves for definition in leaf.definitions]
-    if len(everything) < 2:
-        return everything
-    payload.decode_json()
-    # If no schema can accept the payload, keep all definitions, so that their violations are reported.
-    return [d for leaf in leaves for d in leaf.narrowed(payload.value)] or everything
+    if sum(len(leaf.definitions) for leaf in leaves) > 1:
+        payload.decode_json()
+        candidates = [definition for leaf in leaves for definition in leaf.narrowed(payload.value)]
+        if candidates:
+            return candidates
+    # If no schema can accept the payload, keep some definitions, so that their violations are reported.
+    return [definition for leaf in leaves for definition in leaf.definitions[:MAX_EXPLAINED]][:MAX_EXPLAINED]
 
 
 def _explain_unknown_kind(leaves: Sequence[IndexBucket], payload: Payload) -> MismatchExplanation | None:
@@ -474,11 +475,10 @@ def _explain_unknown_kind(leaves: Sequence[IndexBucket], payload: Payload) -> Mi
     if len(leaves) != 1 or not leaves[0].kinds:
         return None
     payload.decode_json()
-    members = payload.value if isinstance(payload.value, dict) else {}
-    for name, values in leaves[0].kinds.items():
-        value = members.get(name)
+    for path, values in leaves[0].kinds.items():
+        value = find_member(payload.value, path)
         if type(value) in {type(known_value) for known_value in islice(values, 1)} and value not in values:
-            return _build_unknown_kind(format_pointer([name]), name, value, values)
+            return _build_unknown_kind(format_pointer(path), ".".join(path), value, values)
     return None
 
 
