@@ -126,7 +126,7 @@ CASES: dict[str, Case] = {
     "binary JSON, no data": Case(
         kind="json", damage=lambda record: {**record, "value": None}, reasons=("schema_violation",)
     ),
-    "binary JSON, another type": Case(kind="json", spoil=_with(type="else"), reasons=("no_match",)),
+    "binary JSON, another type": Case(kind="json", spoil=_with(type="else"), reasons=("unknown_kind",)),
     "binary JSON, cut off": Case(kind="json", damage=_value(lambda value: value[:-20]), reasons=("decode_error",)),
     "binary Avro, no subject": Case(kind="avro", spoil=_with(subject=None), reasons=("metadata_violation",)),
     "binary Avro, text": Case(kind="avro", damage=_value(lambda value: b"{}" + value), reasons=("decode_error",)),

@@ -160,7 +160,7 @@ def test_invalid_messages_are_reported(cli: Cli, tmp_path: Path) -> None:
     assert ran.code == 1
     assert [line for line in ran.out.splitlines() if not line.startswith(" ")] == [
         f"refused  events.jsonl:3  schema_violation of {GROUP}order",
-        "refused  events.jsonl:4  no_match",
+        "refused  events.jsonl:4  unknown_kind",
         "refused  events.jsonl:5  invalid_cloudevent",
         "5 checked: 2 may be sent, 3 may not",
     ]

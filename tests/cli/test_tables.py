@@ -22,7 +22,7 @@ def test_tables_of_a_run_can_be_inspected(cli: Cli, monkeypatch: pytest.MonkeyPa
     Path("events.jsonl").write_text((EXAMPLE / "events.jsonl").read_text().replace("A-100", "A-" + "1" * 60))
     ran = cli("pipeline", "run", *ORDERS[:2], "--input", "events.jsonl", *ORDERS[4:], "--output", "lake")
     assert ran.code == 0, ran.err
-    assert "1 no_match" in cli("pipeline", "status", "--output", "lake").out
+    assert "1 unknown_kind" in cli("pipeline", "status", "--output", "lake").out
     (batch,) = cli("pipeline", "status", "--output", "lake", "--json").out.splitlines()
     assert json.loads(batch)["landed"] == 3
     result = cli("pipeline", "profile", "--output", "lake", "--master", "local[1]")

@@ -154,7 +154,7 @@ class _Stage:
         deliveries = format_count(count, "delivery", "deliveries")
         newer, unknown = ((templates * count)[:count] for templates in parcels.later_templates().values())
         early = self._send(newer, f"{deliveries} with a co2 that nobody declared", "schema_violation")
-        early |= self._send(unknown, f"{format_count(count, 'event')} of a type that is not defined", "no_match")
+        early |= self._send(unknown, f"{format_count(count, 'event')} of a type that is not defined", "unknown_kind")
         results.show_reasons(self.console, self.reasons)
         before = self.lake.read(*_CHANGED).column_names
         self._ask_too_much()

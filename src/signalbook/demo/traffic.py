@@ -27,7 +27,7 @@ class SeededFault(StrEnum):
 REASONS: Final = {
     SeededFault.WRONG_TYPE: "schema_violation",
     SeededFault.MISSING_FIELD: "schema_violation",
-    SeededFault.UNKNOWN_EVENT: "no_match",
+    SeededFault.UNKNOWN_EVENT: "unknown_kind",
     SeededFault.BROKEN_JSON: "decode_error",
     SeededFault.BAD_SOURCE: "metadata_violation",
 }

@@ -140,6 +140,15 @@ class Judging(Protocol):
 
 
 @runtime_checkable
+class Nesting(Protocol):
+    """The additional method of a ``Schema`` that finds closed sets of values inside of objects."""
+
+    def nested_constants(self) -> Mapping[tuple[str, ...], frozenset[JSON]]:
+        """Return the same as ``constants`` for required members of required objects, by path of names."""
+        ...
+
+
+@runtime_checkable
 class Indexed(Protocol):
     """The additional method of a ``Schema`` that is one of several in its document, identified by their indices."""
 

@@ -175,7 +175,7 @@ def test_a_message_is_matched_and_each_violation_has_its_place(explorer: Client)
     assert f"It may have meant {MESSAGE}" in words
     other = {**event, "type": "shop.placed"}
     assert "It is a message of /messagegroups/shop/messages/placed" in try_it(explorer, json.dumps(other)).words("main")
-    assert "no_match" in try_it(explorer, json.dumps({**event, "type": "else"})).words("main")
+    assert "unknown_kind" in try_it(explorer, json.dumps({**event, "type": "else"})).words("main")
     assert "invalid_cloudevent" in try_it(explorer, "{}").words("main")
     long = try_it(explorer, json.dumps({**event, "id": "1" * 300})).all("ul")[-1]
     assert '"amount": 1' in "".join(long.itertext()), "a piece of a long message around the place"

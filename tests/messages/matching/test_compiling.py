@@ -142,7 +142,7 @@ def test_only_used_definitions_are_compiled() -> None:
     for number in range(3):
         (outcome,) = contract.process(event("t7", data={"n": number}))
         assert isinstance(outcome, Accepted)
-    assert told(contract.process(event("t5000")))[0][0] == "no_match"
+    assert told(contract.process(event("t5000")))[0][0] == "unknown_kind"
     assert requested == [f"{GROUP}/m7"]
     assert shelf.asked == ["/schemagroups/g/schemas/a"]
 

@@ -78,7 +78,7 @@ def test_a_conforming_event() -> None:
         ({"source": "/d/7"}, "metadata_violation", {("n", "required")}),
         ({"source": "/x/7"}, "metadata_violation", {("source", "uritemplate"), ("n", "required")}),
         ({"source": "/d/7", "n": 1, "subject": "8"}, "placeholder_conflict", {("subject", "placeholder_conflict")}),
-        ({"type": "other"}, "no_match", set()),
+        ({"type": "other"}, "unknown_kind", {("type", "unknown_kind")}),
         ({"id": None}, "invalid_cloudevent", {("id", "required")}),
         ({"source": "/d/7", "n": 1, "data": {"n": "x"}}, "schema_violation", {("/n", "type")}),
         ({"source": "/d/7", "n": 1}, "schema_violation", {("", "required")}),
@@ -193,7 +193,7 @@ def test_a_batch_has_an_outcome_for_each_event() -> None:
     message = Message(content_type="application/cloudevents-batch+json", body=dump_json([sound, other, 5]))
     contract = make_contract({"m": typed("t")})
     outcomes = contract.process(message)
-    assert [word(outcome) for outcome in outcomes] == ["m", "no_match", "invalid_cloudevent"]
+    assert [word(outcome) for outcome in outcomes] == ["m", "unknown_kind", "invalid_cloudevent"]
     assert [outcome.message.body for outcome in outcomes] == [dump_json(sound), dump_json(other), b"5"]
     empty = Message(content_type="application/cloudevents-batch+json", body=b"[]")
     assert contract.process(empty) == ()
@@ -424,7 +424,8 @@ def test_unknown_messages_follow_the_policy(policy: str, kind: type) -> None:
     contract = make_contract({"m": typed("other")}, on_no_match=policy)
     outcome = one(contract, make_event())
     assert type(outcome) is kind
-    assert contract.of_unknown_type("") == structs.replace(outcome, message=Message())
+    assert contract.decides_unknown_types("")
+    assert contract.of_unknown_type("t", "") == structs.replace(outcome, message=Message())
     native = one(contract, record("t", b"1"))
     assert contract.of_no_event("KAFKA") == structs.replace(native, message=Message(protocol="KAFKA"))
 
@@ -439,16 +440,17 @@ def test_definitions_of_other_topics_leave_events_alone(names: str) -> None:
     contract = make_contract({"m": typed("other"), **natives})
     required = {"specversion": b"1.0", "id": b"1", "source": b"s", "type": b"t"}
     found = one(contract, record("elsewhere", b"1", [(f"ce_{name}", value) for name, value in required.items()]))
-    expected = structs.replace(found, message=Message(protocol="KAFKA")) if names == "a" else None
-    assert contract.of_unknown_type("KAFKA", "topic") == expected
-    assert contract.of_unknown_type("KAFKA") is None
+    assert contract.decides_unknown_types("KAFKA", "topic") is (names == "a")
+    if names == "a":
+        assert contract.of_unknown_type("t", "KAFKA") == structs.replace(found, message=Message(protocol="KAFKA"))
+    assert not contract.decides_unknown_types("KAFKA")
 
 
 @pytest.mark.parametrize("other", [event(), schema({"enum": [1]}), http(("X", "1"))])
 def test_outcome_is_unknown_if_more_than_the_type_decides(other: JSONObject) -> None:
     contract = make_contract({"m": typed("other"), "o": other})
-    assert contract.of_unknown_type("HTTP") is None
-    assert make_contract({"o": other}).of_unknown_type("HTTP") is None
+    assert not contract.decides_unknown_types("HTTP")
+    assert not make_contract({"o": other}).decides_unknown_types("HTTP")
     assert contract.of_no_event("HTTP") is None or other == event()
 
 
@@ -575,11 +577,82 @@ def test_an_unknown_kind_blames_no_definition(body: bytes, values: Any, expected
         assert "no definition has the value" in outcome.violations[0].message
 
 
-def test_an_event_of_an_unknown_type_blames_no_plain_definition() -> None:
-    contract = make_contract({"t": typed("t"), "a": kind("a"), "b": kind("b")})
+def of_table(name: str, **more: Any) -> JSONObject:
+    """A definition that only a constant inside of an object of its payload tells apart from others."""
+    source = {"type": "object", "required": ["table"], "properties": {"table": {"const": name}}}
+    properties = {"source": source, "n": {"type": "integer"}, **more}
+    return schema({"type": "object", "required": ["source", *more], "properties": properties})
+
+
+@pytest.mark.parametrize(
+    ("body", "expected", "expected_rules"),
+    [
+        (b'{"source":{"table":"t77"}}', "m77", set()),
+        (b'{"source":{"table":"t77"},"n":"x"}', "schema_violation", {("/n", "type")}),
+        (b'{"source":{"table":"t100"}}', "unknown_kind", {("/source/table", "unknown_kind")}),
+    ],
+)
+def test_nested_constants_have_an_index(
+    body: bytes, expected: str, expected_rules: set[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the schema of the message's own definition checks the payload, however many definitions there are."""
+    checked: set[JsonSchema] = set()
+    allows = JsonSchema.allows
+
+    def count_allows(self: JsonSchema, value: Any) -> bool:
+        checked.add(self)
+        return allows(self, value)
+
+    monkeypatch.setattr(JsonSchema, "allows", count_allows)
+    contract = make_contract({f"m{number}": of_table(f"t{number}") for number in range(100)})
+    message = Message(content_type="application/json", body=body)
+    outcome = one(contract, message)
+    assert word(outcome) == expected
+    assert len(checked) == (expected != "unknown_kind")
+    presumed = contract.presumed(message)
+    assert (presumed is None) is (expected == "unknown_kind")
+    if isinstance(outcome, Rejected):
+        assert rules(outcome) == expected_rules
+        candidates = {"schema_violation": (G + "m77",), "unknown_kind": ()}
+        assert outcome.candidates == candidates[expected]
+
+
+def test_the_member_that_tells_all_definitions_apart_decides() -> None:
+    """Values of another member, which definitions share or restrict further, are violations of one definition."""
+    states = {"a": ["new", "open"], "b": ["new", "gone"]}
+    contract = make_contract({name: of_table(name, state={"enum": enum}) for name, enum in states.items()})
+    body = b'{"source":{"table":"a"},"state":"lost"}'
+    outcome = one(contract, Message(content_type="application/json", body=body))
+    assert isinstance(outcome, Rejected)
+    assert (word(outcome), outcome.candidates) == ("schema_violation", (G + "a",))
+
+
+def test_few_definitions_are_blamed_for_a_missing_discriminator() -> None:
+    contract = make_contract({f"m{number}": of_table(f"t{number}") for number in range(100)})
+    outcome = one(contract, Message(content_type="application/json", body=b"{}"))
+    assert isinstance(outcome, Rejected)
+    assert (word(outcome), len(outcome.candidates)) == ("schema_violation", 20)
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ({"a": kind("a"), "b": kind("b")}, "unknown_kind"),
+        ({"http": ONE_HEADER}, "unknown_kind"),
+        ({"topic": RECORDS["m"]}, "unknown_kind"),
+        ({"untyped": event(source={"value": "/other"})}, "no_match"),
+        ({"template": event(type={"type": "uritemplate", "value": "other/{name}"})}, "no_match"),
+    ],
+)
+def test_an_event_of_an_unknown_type_blames_no_definition(others: dict[str, JSONObject], expected: str) -> None:
+    contract = make_contract({"t": typed("t"), "s": typed("s"), **others})
     outcome = one(contract, make_event(type="u", data={"kind": "c"}))
     assert isinstance(outcome, Rejected)
-    assert (word(outcome), outcome.candidates) == ("no_match", ())
+    assert (word(outcome), outcome.candidates) == (expected, ())
+    if expected == "unknown_kind":
+        (finding,) = outcome.violations
+        text = 'no definition has the value "u" of "type"; there are definitions for "s", "t"'
+        assert (finding.path, finding.rule, finding.message) == ("type", "unknown_kind", text)
 
 
 def test_a_constant_that_all_share_is_no_kind() -> None:

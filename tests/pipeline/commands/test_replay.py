@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from tests.pipeline.commands.test_run import killed_at, rows
@@ -84,7 +85,7 @@ def test_conforming_letters_are_replayed(make_job: Make, table_format: TableForm
         "batch": result["batch"], "dry_run": False, "seconds": 0, "violations": []
     }  # fmt: skip
     assert (result["replayed"], result["dead_lettered"], result["changed"]) == (5, 3, 1)
-    assert result["reasons"] == {"decode_error": 1, "no_match": 1, "schema_violation": 1}
+    assert result["reasons"] == {"decode_error": 1, "schema_violation": 1, "unknown_kind": 1}
     assert places(output) == AFTER
     landed = {row["ce_id"]: row for row in rows(output, "parcels/parcel.accepted")}
     assert (landed["e-1"]["_batch"], landed["e-1"]["_source"]) == (result["batch"], landed["e-0"]["_source"])
@@ -106,13 +107,32 @@ def test_a_killed_replay_is_completed_by_the_next(make_job: Make, definitions: P
 
 
 def test_only_selected_letters_are_replayed(make_job: Make, definitions: Path) -> None:
-    job = make_job("parquet", wanted=DeadLetterFilter(reasons=("no_match",)))
+    job = make_job("parquet", wanted=DeadLetterFilter(reasons=("unknown_kind",)))
     relax(definitions)
     assert replay(job).to_json()["replayed"] == 1
     by_policy = make_job("parquet", wanted=DeadLetterFilter(batches=("b1",)), policy=parse_flags(["on_no_match=drop"]))
     result = replay(by_policy).to_json()
     assert (result["landed"], result["dropped"], result["dead_lettered"]) == (2, 1, 2)
     assert places(folder(job))["dead"] == ["", "e-2"]
+
+
+def test_letters_of_earlier_versions_are_replayed_by_their_reason(make_job: Make, definitions: Path) -> None:
+    """Earlier versions stored the reason ``no_match`` for events of an undefined type."""
+    job = make_job("parquet", wanted=DeadLetterFilter(reasons=("no_match",)))
+    (path,) = folder(job).glob("dead_letters/*.parquet")
+    letters = pq.read_table(path)
+    reasons = pc.replace_substring(letters["reason"], "unknown_kind", "no_match")
+    pq.write_table(letters.set_column(letters.schema.get_field_index("reason"), "reason", reasons), path)
+    relax(definitions)
+    result = replay(job).to_json()
+    assert (result["replayed"], result["landed"], result["changed"]) == (1, 0, 1)
+    assert sorted(row["reason"] for row in rows(folder(job), "dead_letters")).count("unknown_kind") == 1
+    document = json.loads(definitions.read_text())
+    messages = document["messagegroups"]["parcels"]["messages"]
+    messages["parcel.lost"] = json.loads(json.dumps(messages["parcel.accepted"]).replace("accepted", "lost"))
+    definitions.write_text(json.dumps(document))
+    wanted = DeadLetterFilter(reasons=("unknown_kind",))
+    assert replay(make_job("parquet", wanted=wanted)).to_json()["landed"] == 1
 
 
 def test_unreadable_letter_is_unchanged(make_job: Make, definitions: Path) -> None:

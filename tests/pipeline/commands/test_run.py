@@ -87,7 +87,7 @@ def test_a_batch_lands(job: Callable[..., Job], table_format: TableFormat) -> No
     report = run(job(table_format=table_format))
     result = report.to_json()
     counts = {"batch": "b1", "read": 30, "landed": 28, "dead_lettered": 2, "dropped": 0}
-    assert result | counts | {"reasons": {"no_match": 1, "schema_violation": 1}} == result
+    assert result | counts | {"reasons": {"schema_violation": 1, "unknown_kind": 1}} == result
     accepted = result["by_message"][ACCEPTED]
     assert accepted | {"landed": 28, "rejected": 1, "newest": "2026-01-02T03:04:05Z"} == accepted
     assert result["bytes"]["read"] == Path(job().inputs[0]).stat().st_size
@@ -101,7 +101,7 @@ def test_a_batch_lands(job: Callable[..., Job], table_format: TableFormat) -> No
     assert (first["ce_id"], first["_batch"], first["_fingerprint"]) == ("e-3", "b1", report.fingerprint)
     content = Path(job().inputs[0]).read_bytes()
     letters = {row["reason"]: row for row in rows(folder(job()), "dead_letters")}
-    assert letters.keys() == {"no_match", "schema_violation"}
+    assert letters.keys() == {"schema_violation", "unknown_kind"}
     assert all(content[row["position"] :].startswith(row["original"] + b"\n") for row in letters.values())
     violation = letters["schema_violation"]
     assert violation["candidates"] == [ACCEPTED]

@@ -62,7 +62,7 @@ def test_a_registry(parcels: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert token not in f"{contract} {contract.snapshot().to_json()!r}"
     arrived: Contract = pickle.loads(pickle.dumps(contract))
     events = [parcels.event(0), parcels.event(1, data={"id": 1}), parcels.event(2, type="secret.one")]
-    assert results(arrived, *events) == ["landed", "schema_violation", "no_match"]
+    assert results(arrived, *events) == ["landed", "schema_violation", "unknown_kind"]
 
 
 def results(contract: Contract, *events: JSONObject) -> list[str]:

@@ -97,7 +97,7 @@ def messages(parcels: Any) -> dict[Reason, Message]:
     bare = {name: value for name, value in parcels.event(1).items() if name != "id"}
     binary = [(f"ce_{name}", str(parcels.event(1)[name]).encode()) for name in ("specversion", "id", "source", "type")]
     return {
-        Reason.NO_MATCH: event(parcels, type="parcel.unheard"),
+        Reason.NO_MATCH: publish("MQTT/5.0", b"{}", {"topic_name": "other"}),
         Reason.UNKNOWN_KIND: publish("MQTT/5.0", b'{"kind":"c"}', {"topic_name": "kinds"}),
         Reason.AMBIGUOUS: event(parcels, type="parcel.twin"),
         Reason.METADATA_VIOLATION: event(parcels, source="/elsewhere"),

@@ -60,7 +60,7 @@ def test_truncated_array_lands_its_complete_events(take: Take, parcels: Any) -> 
     content = json.dumps(events).encode()
     read, landed, letters = take("cloudevents-batch", content[:-20])
     assert (read, landed) == (3, ["P0"])
-    assert [(letter["position"], letter["reason"]) for letter in letters] == [(1, "no_match"), (2, "decode_error")]
+    assert [(letter["position"], letter["reason"]) for letter in letters] == [(1, "unknown_kind"), (2, "decode_error")]
     assert all(letter["original"] in content for letter in letters)
 
 

@@ -182,7 +182,7 @@ def same(quick: Outcome, slow: Outcome) -> None:
 
 CONTENT_TYPES = ("application/json", "application/xml", "text/json; charset=utf-8", "x")
 PARCEL_SCHEMA = "/schemagroups/parcels/schemas/parcel"
-TYPES = ("delivered", "noted", "lost", "sent", "flagged", "gone")
+TYPES = ("delivered", "noted", "lost", "sent", "flagged", "gone", "unheard")
 ATTRIBUTES = st.fixed_dictionaries(
     {},
     optional={
@@ -353,7 +353,7 @@ def test_inherited_values_count_on_both_paths(contract: Contract, parcels: Any) 
     [
         (0, {"data": {"id": "P", "weight": -1}}, "schema_violation"),
         (3, {"data": None}, "schema_violation"),
-        (0, {"type": "parcel.gone"}, "no_match"),
+        (0, {"type": "parcel.gone"}, "unknown_kind"),
         (2, {"type": "parcel.gone"}, ""),
         (0, {"source": "/elsewhere"}, "metadata_violation"),
         (0, {"type": "parcel.flagged", "subject": "a b"}, "metadata_violation"),
@@ -366,7 +366,7 @@ def test_inherited_values_count_on_both_paths(contract: Contract, parcels: Any) 
         (0, {"specversion": "", "subject": "", "time": "soon", "id": None}, "invalid_cloudevent"),
         (0, {"data": ...}, "schema_violation"),
         (1, {"type": "parcel.noted", "data": ...}, "schema_not_found"),
-        (0, {"type": "parcel.gone", "data": ...}, "no_match"),
+        (0, {"type": "parcel.gone", "data": ...}, "unknown_kind"),
         (0, {"type": "parcel.measured", "data": ..., "data_base64": "AlA="}, "decode_error"),
         (0, {"type": "parcel.scanned", "data": ..., "data_base64": "/w=="}, "decode_error"),
         (0, {"type": "parcel.accepted", "data": ..., "data_base64": "ew=="}, "decode_error"),

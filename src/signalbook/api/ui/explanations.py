@@ -10,7 +10,7 @@ from typing import Final
 
 REASONS: Final[Mapping[str, str]] = {
     "no_match": "No definition matches the message.",
-    "unknown_kind": "A member of the payload tells the definitions apart, and none has the value of this message.",
+    "unknown_kind": "No definition has the type of this event, or the value of the member that tells payloads apart.",
     "not_cloudevent": "The message is not a CloudEvent, and all definitions are of CloudEvents.",
     "ambiguous": "The message conforms to several definitions, and none is preferred.",
     "metadata_violation": "The definition is known, but an attribute, a header or the address breaks it.",

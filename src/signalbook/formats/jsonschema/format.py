@@ -21,7 +21,7 @@ from signalbook.formats.base import (
 )
 from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.jsonschema import document as documents
-from signalbook.formats.jsonschema.columns import find_constants, make_shape
+from signalbook.formats.jsonschema.columns import find_closed_members, find_constants, make_shape
 from signalbook.formats.jsonschema.comparison import compare
 from signalbook.formats.jsonschema.dialects import DIALECTS, UNUSABLE, find_by_format
 from signalbook.formats.jsonschema.document import JsonSchemaDocument
@@ -31,6 +31,8 @@ from signalbook.formats.jsonschema.tree import make_tree
 from signalbook.formats.shape import Shape
 from signalbook.formats.tree import SchemaNode
 from signalbook.values import JSON, Finding, digest
+
+_MAX_CONSTANT_DEPTH: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,6 +81,11 @@ class JsonSchema(JsonValues):
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """Return the required top-level members that have a closed set of scalar values."""
         return find_constants(self.node)
+
+    def nested_constants(self) -> Mapping[tuple[str, ...], frozenset[JSON]]:
+        """Return the required members of required objects that have a closed set of scalar values, by path of names."""
+        members = find_closed_members(self.node, _MAX_CONSTANT_DEPTH)
+        return {path: values for path, values in members.items() if len(path) > 1}
 
     def tree(self) -> SchemaNode:
         """Return the tree of conforming values."""

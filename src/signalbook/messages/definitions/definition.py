@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from signalbook.errors import SignalbookError
+from signalbook.formats.base import Nesting
 from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.cloudevents import CORE, MEDIA_TYPE, REQUIRED, Mode
 from signalbook.messages.content import implied_content_type, is_implied, same_content_type
@@ -22,6 +23,8 @@ from signalbook.values import Finding, JSONObject, parse_timestamp
 
 # A check of parts of a message that are neither attributes nor properties.
 MessageCheck = Callable[[Message, Mode], Finding | None]
+MemberPath = tuple[str, ...]
+"""The names that lead from a payload to a member."""
 
 
 def has_mode(expected: str) -> MessageCheck:
@@ -241,6 +244,12 @@ class CompiledDefinition:
         """The top-level payload members for which the schema allows only certain values (K-30)."""
         schema = self.schema_use.schema
         return {} if schema is None else schema.constants()
+
+    @cached_property
+    def nested_constants(self) -> Mapping[MemberPath, frozenset[Any]]:
+        """The payload members inside of objects for which the schema allows only certain values, by path of names."""
+        schema = self.schema_use.schema
+        return schema.nested_constants() if isinstance(schema, Nesting) else {}
 
     @property
     def simple(self) -> bool:

@@ -20,7 +20,7 @@ from signalbook.messages.definitions.normalise import UNRESOLVED, Bases
 from signalbook.messages.definitions.schemas import Lookup
 from signalbook.messages.definitions.source import DefinitionSource, Outline, outline
 from signalbook.messages.eventformats import EventError, find_format
-from signalbook.messages.matching.index import MAX_EXPLAINED, DefinitionIndex, IndexBucket
+from signalbook.messages.matching.index import MAX_EXPLAINED, DefinitionIndex, IndexBucket, find_member
 from signalbook.messages.matching.matching import Fit, MatchSubject, MismatchExplanation, explain, fit_all
 from signalbook.messages.matching.outcome import Accepted, Dropped, Outcome, Passed, Rejected, decide
 from signalbook.messages.message import Message, Reason
@@ -281,19 +281,23 @@ class Contract:
             return accepted
         return msgspec.structs.replace(accepted, message=message, bare=clear.body)
 
-    def of_unknown_type(self, protocol: str, address: str = "") -> Outcome | None:
-        """Return the common outcome of all events by ``protocol`` whose type no definition has.
+    def decides_unknown_types(self, protocol: str, address: str = "") -> bool:
+        """Return True if ``of_unknown_type`` returns the outcome of all events by ``protocol`` of undefined types.
 
-        The outcome has an empty message. It does not apply to events whose value of the property ``address`` matches a
-        definition without an envelope. Return ``None`` if the outcome depends on more than the type.
+        Events whose value of the property ``address`` matches a definition without an envelope are excluded.
         """
-        untyped = any(entry.is_event and entry.type is None for entry in self.outlines)
-        if self.events is None or untyped or self._payload_xids:
-            return None
-        if protocol in self._natives and not self._natives[protocol].is_filed_by(address):
-            return None
+        if not self._event_types or self._payload_xids:
+            return False
+        return protocol not in self._natives or self._natives[protocol].is_filed_by(address)
+
+    def of_unknown_type(self, event_type: str, protocol: str) -> Outcome:
+        """Return the outcome of events by ``protocol`` with this type, which no definition has; its message is empty.
+
+        ``decides_unknown_types`` must be True.
+        """
         message = Message(protocol=protocol)
-        subject = MatchSubject(message=message, mode=Mode.STRUCTURED, event=CloudEvent(attributes={}), values={})
+        event = CloudEvent(attributes={"type": event_type})
+        subject = MatchSubject(message=message, mode=Mode.STRUCTURED, event=event, values={})
         return self._decide_unmatched(message, subject, MismatchExplanation())[0]
 
     def of_no_event(self, protocol: str) -> Outcome | None:
@@ -402,12 +406,28 @@ class Contract:
                 return (Passed(message=message),)
             case "drop" if not self._unknown:
                 return (Dropped(message=message),)
+        if explanation.reason is None and (unknown := self._explain_unknown_type(subject)) is not None:
+            explanation = unknown
         reason = explanation.reason or self._choose_reason(subject)
         rejected = _reject_explained(message, reason, explanation)
         doubts = tuple(left_out.finding(xid) for xid, left_out in islice(self._unknown.items(), MAX_EXPLAINED))
         # This finding is the same for every message, so that the fast path need not read payloads.
         unstated = (_NOT_STATED,) if reason is Reason.NOT_CLOUDEVENT else ()
         return (msgspec.structs.replace(rejected, violations=rejected.violations + unstated + doubts),)
+
+    @cached_property
+    def _event_types(self) -> Mapping[str, None]:
+        """The types of all definitions of events, in order; empty if one of these definitions has no constant type."""
+        types = {entry.type for entry in self.outlines if entry.is_event}
+        return {} if None in types else dict.fromkeys(sorted(map(str, types)))
+
+    def _explain_unknown_type(self, subject: MatchSubject) -> MismatchExplanation | None:
+        """Return an explanation if no definition has the type of an event, or None if that is not certain."""
+        event_type = None if subject.event is None else subject.event.attributes.get("type")
+        # A definition that cannot be used may have any type.
+        if event_type is None or self._unknown or not self._event_types or event_type in self._event_types:
+            return None
+        return _build_unknown_kind("type", "type", event_type, self._event_types)
 
     def _choose_reason(self, subject: MatchSubject) -> Reason:
         """Return the reason for rejecting a message without a match.
@@ -434,16 +454,17 @@ def decode_event(message: Message, binding: Binding, values: Mapping[str, Any], 
 
 
 def _find_candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[CompiledDefinition]:
-    """Return the definitions in ``leaves`` whose schema can accept the payload; all of them if none can (K-30)."""
+    """Return the definitions in ``leaves`` whose schema can accept the payload; some of them if none can (K-30)."""
     # In the usual case there is one definition, and the payload is decoded later by its schema.
     if len(leaves) == 1 and len(leaves[0].definitions) == 1:
         return leaves[0].definitions
-    everything = [definition for leaf in leaves for definition in leaf.definitions]
-    if len(everything) < 2:
-        return everything
-    payload.decode_json()
-    # If no schema can accept the payload, keep all definitions, so that their violations are reported.
-    return [d for leaf in leaves for d in leaf.narrowed(payload.value)] or everything
+    if sum(len(leaf.definitions) for leaf in leaves) > 1:
+        payload.decode_json()
+        candidates = [definition for leaf in leaves for definition in leaf.narrowed(payload.value)]
+        if candidates:
+            return candidates
+    # If no schema can accept the payload, keep some definitions, so that their violations are reported.
+    return [definition for leaf in leaves for definition in leaf.definitions[:MAX_EXPLAINED]][:MAX_EXPLAINED]
 
 
 def _explain_unknown_kind(leaves: Sequence[IndexBucket], payload: Payload) -> MismatchExplanation | None:
@@ -454,15 +475,15 @@ def _explain_unknown_kind(leaves: Sequence[IndexBucket], payload: Payload) -> Mi
     if len(leaves) != 1 or not leaves[0].kinds:
         return None
     payload.decode_json()
-    members = payload.value if isinstance(payload.value, dict) else {}
-    for name, values in leaves[0].kinds.items():
-        value = members.get(name)
+    for path, values in leaves[0].kinds.items():
+        value = find_member(payload.value, path)
         if type(value) in {type(known_value) for known_value in islice(values, 1)} and value not in values:
-            return MismatchExplanation(reason=Reason.UNKNOWN_KIND, findings=(_make_kind_finding(name, value, values),))
+            return _build_unknown_kind(format_pointer(path), ".".join(path), value, values)
     return None
 
 
-def _make_kind_finding(name: str, value: JSON, values: Collection[JSON]) -> Finding:
+def _build_unknown_kind(path: str, name: str, value: JSON, values: Collection[JSON]) -> MismatchExplanation:
+    """Return the explanation that no definition has the ``value`` of the member or attribute ``name`` at ``path``."""
     unknown, member, *known_values = (
         shorten(dump_json(part).decode()) for part in (value, name, *islice(values, _SHOWN_KINDS))
     )
@@ -470,7 +491,8 @@ def _make_kind_finding(name: str, value: JSON, values: Collection[JSON]) -> Find
     text = (
         f"no definition has the value {unknown} of {member}; there are definitions for {', '.join(known_values)}{more}"
     )
-    return Finding(path=format_pointer([name]), rule=str(Reason.UNKNOWN_KIND), message=text)
+    finding = Finding(path=path, rule=str(Reason.UNKNOWN_KIND), message=text)
+    return MismatchExplanation(reason=Reason.UNKNOWN_KIND, findings=(finding,))
 
 
 def _find_presumed_candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[CompiledDefinition]:

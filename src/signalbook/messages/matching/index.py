@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from signalbook.messages.definitions.definition import CompiledDefinition, IndexKey
+from signalbook.messages.definitions.definition import CompiledDefinition, IndexKey, MemberPath
 from signalbook.messages.properties import Values
 from signalbook.messages.uritemplates import Template, TemplateTree
 from signalbook.values import JSON
@@ -26,6 +26,8 @@ MAX_EXPLAINED: Final = 20
 _HTTP: Final = "HTTP"
 
 _Entry = tuple[CompiledDefinition, tuple[IndexKey, ...]]
+# The values that a definition allows for members of the payload.
+_Constants = Mapping[MemberPath, frozenset[JSON]]
 
 
 class IndexBucket:
@@ -61,23 +63,31 @@ class IndexBucket:
         return {name: value for name, value in values if value is not msgspec.UNSET}
 
     @cached_property
-    def kinds(self) -> Mapping[str, Mapping[JSON, None]]:
-        """The payload members whose constants distinguish all definitions, each with its known values in order.
+    def kinds(self) -> Mapping[MemberPath, Mapping[JSON, None]]:
+        """The payload members whose constants distinguish the definitions, each with its known values in order.
 
-        The values of a member are all texts or all whole numbers. The mapping is empty for a single definition, whose
-        schema explains violations better. It is also empty for definitions of events and HTTP requests, which are
-        distinguished by type, method, path and headers.
+        If no two definitions allow the same value of a member, there is only this member. Otherwise there are all
+        top-level members for which some definitions allow different values. The values of a member are all texts or all
+        whole numbers.
+
+        The mapping is empty for a single definition, whose schema explains violations better. It is also empty for
+        definitions of events and HTTP requests, which are distinguished by type, method, path and headers.
         """
         if len(self.definitions) < 2 or any(
             definition.is_event or definition.protocol == _HTTP for definition in self.definitions
         ):
             return {}
-        kinds: dict[str, dict[JSON, None]] = {}
-        for name in sorted(set.intersection(*(set(definition.constants) for definition in self.definitions))):
-            values = {value for definition in self.definitions for value in definition.constants[name]}
-            if len(values) > 1 and {type(value) for value in values} in ({str}, {int}):
-                kinds[name] = dict.fromkeys(sorted(values))
-        return kinds
+        kinds = _find_kinds([_list_top_constants(definition) for definition in self.definitions])
+        if not any(map(self._tells_all_apart, kinds)):
+            nested = _find_kinds([definition.nested_constants for definition in self.definitions])
+            kinds |= {path: values for path, values in nested.items() if self._tells_all_apart(path)}
+        decisive = min(filter(self._tells_all_apart, kinds), key=lambda path: (len(path), path), default=None)
+        return kinds if decisive is None else {decisive: kinds[decisive]}
+
+    def _tells_all_apart(self, path: MemberPath) -> bool:
+        """Return True if no two definitions allow the same value of the member at ``path``."""
+        value_sets = [_list_constants(definition, path) for definition in self.definitions]
+        return sum(map(len, value_sets)) == len(frozenset().union(*value_sets))
 
     @cached_property
     def _by_payload(self) -> _PayloadIndex:
@@ -85,7 +95,8 @@ class IndexBucket:
 
     @cached_property
     def _members(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for definition in self.definitions for name in definition.constants))
+        names = (name for definition in self.definitions for name in definition.constants)
+        return tuple(dict.fromkeys((*names, *self._by_payload.path[:1])))
 
     @cached_property
     def _glimpses(self) -> msgspec.json.Decoder[msgspec.Struct]:
@@ -222,29 +233,83 @@ def _remove_key(keys: tuple[IndexKey, ...], used: IndexKey) -> tuple[IndexKey, .
     return tuple(key for key in keys if key is not used)
 
 
+def find_member(payload: JSON, path: MemberPath) -> JSON:
+    """Return the value of the member at ``path``, or ``UNSET`` if the payload does not have it."""
+    for name in path:
+        if not isinstance(payload, dict):
+            return msgspec.UNSET
+        payload = payload.get(name, msgspec.UNSET)
+    return payload
+
+
+def _list_top_constants(definition: CompiledDefinition) -> _Constants:
+    return {(name,): values for name, values in definition.constants.items()}
+
+
+def _list_constants(definition: CompiledDefinition, path: MemberPath) -> frozenset[JSON]:
+    """Return the values that a definition allows for the member at ``path``; empty if it allows any value."""
+    constants = definition.constants.get(path[0]) if len(path) == 1 else definition.nested_constants.get(path)
+    return constants or frozenset()
+
+
+def _find_kinds(constants: Sequence[_Constants]) -> dict[MemberPath, dict[JSON, None]]:
+    """Return the members that all definitions have in their ``constants``, but not all with the same values."""
+    kinds: dict[MemberPath, dict[JSON, None]] = {}
+    for path in sorted(set.intersection(*map(set, constants))):
+        values: set[Any] = set().union(*(of_definition[path] for of_definition in constants))
+        differ = any(of_definition[path] != values for of_definition in constants)
+        if differ and {type(value) for value in values} in ({str}, {int}):
+            kinds[path] = dict.fromkeys(sorted(values))
+    return kinds
+
+
 class _PayloadIndex:
-    """An index of definitions by the constants that their schemas require in the payload (K-30)."""
+    """An index of definitions by the constants that their schemas require in the payload (K-30).
+
+    ``path`` leads to the member whose value is the key. It is empty if no member has constants.
+    """
 
     def __init__(self, definitions: tuple[CompiledDefinition, ...]) -> None:
-        counts = Counter(name for definition in definitions for name in definition.constants)
-        # The key is the member that has a constant in most schemas. Other members are compared in ``allows``.
-        self._name = max(counts, key=lambda name: counts[name], default="")
+        self.path = _choose_path(definitions)
         by_value: dict[JSON, list[CompiledDefinition]] = {}
-        self._rest = tuple(definition for definition in definitions if self._name not in definition.constants)
+        rest: list[CompiledDefinition] = []
         for definition in definitions:
-            for value in definition.constants.get(self._name, ()):
+            values = _list_constants(definition, self.path) if self.path else ()
+            for value in values:
                 by_value.setdefault(value, []).append(definition)
+            if not values:
+                rest.append(definition)
+        self._rest = tuple(rest)
         self._by_value = {value: tuple(same_value) for value, same_value in by_value.items()}
 
     def narrowed(self, payload: Mapping[str, JSON]) -> tuple[CompiledDefinition, ...]:
+        value = find_member(payload, self.path)
         # Objects and lists are not hashable, and are never constants of a schema here.
-        value = payload.get(self._name)
-        by_constant = (
-            () if isinstance(value, (dict, list)) or self._name not in payload else self._by_value.get(value, ())
-        )
+        by_constant = () if isinstance(value, (dict, list)) else self._by_value.get(value, ())
         candidates = (*by_constant, *self._rest)
         # Keep a single candidate: the violations of its schema explain more than a missing constant.
         return tuple(d for d in candidates if allows(d, payload)) if len(candidates) > 1 else candidates
+
+
+def _choose_path(definitions: tuple[CompiledDefinition, ...]) -> MemberPath:
+    """Return the path to the member whose value leaves the fewest definitions; empty if no member has constants.
+
+    Members inside of objects are used only if no top-level member tells all definitions apart.
+    """
+    best: MemberPath = ()
+    fewest = len(definitions) + 1
+    for list_constants in (_list_top_constants, _list_nested_constants):
+        constants = list(map(list_constants, definitions)) if fewest > 1 else []
+        for path in dict.fromkeys(path for of_definition in constants for path in of_definition):
+            sharing = Counter(value for of_definition in constants for value in of_definition.get(path, ()))
+            left = max(sharing.values()) + sum(path not in of_definition for of_definition in constants)
+            if left < fewest:
+                best, fewest = path, left
+    return best
+
+
+def _list_nested_constants(definition: CompiledDefinition) -> _Constants:
+    return definition.nested_constants
 
 
 def allows(definition: CompiledDefinition, payload: Mapping[str, JSON]) -> bool:

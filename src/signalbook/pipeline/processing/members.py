@@ -45,6 +45,7 @@ class DefinitionChooser:
     def __init__(self, definitions: Sequence[CompiledDefinition]) -> None:
         self._definitions = definitions
         self._members = _find_deciding_members([definition.schema_use.schema for definition in definitions])
+        self._positions = list(map(_index_positions, self._members.values()))
         self._decode = _build_decoder(self._members)
         self._cache: dict[tuple[str | None, ...], int] = {}
 
@@ -77,9 +78,7 @@ class DefinitionChooser:
         """
         if texts in self._cache:
             return self._cache[texts]
-        positions = set(range(len(self._definitions)))
-        for text, allowed_values in zip(texts, self._members.values(), strict=True):
-            positions &= _find_allowing(text, allowed_values)
+        positions = set.intersection(*map(_find_allowing, texts, self._positions))
         position = positions.pop() if len(positions) == 1 else _UNDECIDED
         if sum(len(text or "") for text in texts) <= _MAX_CACHED_CHARS:
             if len(self._cache) >= _MAX_CACHED_VALUES:
@@ -88,13 +87,21 @@ class DefinitionChooser:
         return position
 
 
-def _find_allowing(text: str | None, allowed_values: _AllowedValues) -> set[int]:
+def _index_positions(allowed_values: _AllowedValues) -> Mapping[JSON, set[int]]:
+    """Return the positions of the definitions that allow each value."""
+    positions: dict[JSON, set[int]] = {}
+    for position, values in enumerate(allowed_values):
+        for value in values:
+            positions.setdefault(value, set()).add(position)
+    return positions
+
+
+def _find_allowing(text: str | None, positions_by_value: Mapping[JSON, set[int]]) -> set[int]:
     """Return the positions of the definitions that allow a value, which is given as JSON text."""
-    # No set contains lists, objects, or numbers that are too large to be read.
+    # No definition allows lists, objects, or numbers that are too large to be read.
     with suppress(JSONError, TypeError):
         if text is not None:
-            value = parse_json(text, exact=True)
-            return {position for position, values in enumerate(allowed_values) if value in values}
+            return positions_by_value.get(parse_json(text, exact=True), set())
     return set()
 
 

@@ -94,7 +94,8 @@ class FastPath:
         self._types = _index_types(contract, protocol, self._plain_index)
         counts = Counter(outline.type for outline in contract.outlines if outline.is_event)
         self._known, self._alone = set(counts), {name for name, count in counts.items() if count == 1}
-        self._unknown = contract.of_unknown_type(protocol, self._plain_index.address_property)
+        self._decides_unknown = contract.decides_unknown_types(protocol, self._plain_index.address_property)
+        self._find_unknown_outcome = contract.of_unknown_type
         self._no_event = None if mode.all_events else contract.of_no_event(protocol)
         plain_path = PlainPath(contract, protocol, target) if mode.reads_plain else None
         self._plain_path = plain_path if plain_path and plain_path.is_needed else None
@@ -154,9 +155,10 @@ class FastPath:
             yield from land_exclusive(batch, held, left_over)
             self._reject_alike(batch, held, left_over, verdicts)
         ignored = 0
-        for outcome, events in alike:
-            if isinstance(outcome, Rejected):
-                verdicts.assign(events, np.zeros(len(events), np.int64), [RejectionVerdict.of(outcome)])
+        for outcomes, events, numbers in alike:
+            rejected = [RejectionVerdict.of(outcome) for outcome in outcomes if isinstance(outcome, Rejected)]
+            if rejected:
+                verdicts.assign(events, numbers, rejected)
             else:
                 events = self._select_readable(batch, events)
                 left_over[events] = False
@@ -219,18 +221,25 @@ class FastPath:
         # five thousand.
         return self._waiting_bytes >= min(len(self._routes) * of_type, _MAX_BATCH_BYTES)
 
-    def _find_undefined(self, batch: EventBatch, left_over: npt.NDArray[np.bool_]) -> list[tuple[Outcome, Offsets]]:
-        """Return the outcome of valid events of undefined types and that of messages that are not events.
+    def _find_undefined(
+        self, batch: EventBatch, left_over: npt.NDArray[np.bool_]
+    ) -> list[tuple[list[Outcome], Offsets, Offsets]]:
+        """Return outcomes of valid events of undefined types, and the outcome of messages that are not events.
 
-        Each outcome comes with its events. It is left out if it is unknown.
+        Each list of outcomes, which are all rejections or none, comes with its events and their numbers in the list.
+        Outcomes that are unknown are left out.
         """
-        outcomes: list[tuple[Outcome, Offsets]] = []
-        if self._unknown is not None:
+        outcomes: list[tuple[list[Outcome], Offsets, Offsets]] = []
+        if self._decides_unknown:
             codes, types = batch.encode_attribute("type")
             unknown = np.array([name not in self._known for name in types], np.bool_)
-            outcomes.append((self._unknown, np.flatnonzero(unknown[codes] & ~left_over)))
+            events = np.flatnonzero(unknown[codes] & ~left_over)
+            used, numbers = np.unique(codes[events], return_inverse=True)
+            of_types = [self._find_unknown_outcome(str(types[code]), self._protocol) for code in used.tolist()]
+            outcomes.append((of_types, events, numbers))
         if self._no_event is not None:
-            outcomes.append((self._no_event, np.flatnonzero(batch.missing)))
+            events = np.flatnonzero(batch.missing)
+            outcomes.append(([self._no_event], events, np.zeros(len(events), np.int64)))
         return outcomes
 
     def _select_readable(self, batch: EventBatch, events: Offsets) -> Offsets:
