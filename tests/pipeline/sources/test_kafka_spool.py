@@ -19,6 +19,7 @@ from signalbook.brokers.connection import BrokerSettings
 from signalbook.brokers.kafka import KafkaReader, PartitionRange
 from signalbook.pipeline import PipelineError, TopicExcerpt, spool_inputs
 from signalbook.pipeline.sources.kafka_spool import _choose_shares, _parse_options, _write_records
+from signalbook.pipeline.sources.schema_ids import SchemaIdsFound
 
 
 @dataclass
@@ -113,6 +114,22 @@ def test_compressed_records_are_read(kafka: Broker, codec: str, tmp_path: Path) 
             producer.send(topic, value, partition=0)
     with spool_inputs([url(kafka, topic)], "", TopicExcerpt(), folder=tmp_path):
         assert pq.read_table(tmp_path / "records-0.parquet")["value"].to_pylist() == values
+
+
+def test_a_topic_with_schema_ids_is_not_copied(kafka: Broker, tmp_path: Path) -> None:
+    topic = f"spooled.{uuid4().hex}"
+    make_topic(kafka, topic)
+    with KafkaProducer(bootstrap_servers=f"127.0.0.1:{kafka.ports['plain']}", **PATIENCE) as producer:
+        producer.send(topic, b"\0\0\0\0\7avro")
+    folder = tmp_path / "spool"
+    with (
+        pytest.raises(SchemaIdsFound, match=f"messages in {topic} name their schemas by ids"),
+        spool_inputs([url(kafka, topic)], "", TopicExcerpt(), folder=folder),
+    ):
+        pass
+    assert not folder.exists()
+    with spool_inputs([url(kafka, topic)], "", TopicExcerpt(), folder=folder, has_definitions=True):
+        assert len(read_offsets(folder)) == 1
 
 
 def test_missing_decompression_is_reported(kafka: Broker, shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
