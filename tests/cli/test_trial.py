@@ -18,7 +18,7 @@ from tests.brokers.servers import PASSWORD, USER
 from tests.cli.conftest import Cli
 from tests.pipeline.sources.test_kafka_spool import LOGIN, shop, url  # noqa: F401
 
-from signalbook.cli.trial import _choose_group
+from signalbook.cli.trial import choose_group
 
 SHOP = (
     {"event": "signup", "user": 1, "email": "a@b.example"},
@@ -204,7 +204,7 @@ def test_folder_with_other_messages_is_rejected(events: Path, tmp_path: Path, cl
     ],
 )
 def test_group_has_the_name_of_the_input(text: str, group: str) -> None:
-    assert _choose_group(text) == group
+    assert choose_group(text) == group
 
 
 def test_invalid_input_creates_no_folder(tmp_path: Path, cli: Cli) -> None:

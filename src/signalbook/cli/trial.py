@@ -99,7 +99,7 @@ def run(
     _check_folder(folder)
     runner = LocalRunner()
     notify = cache(notice)  # inference and the run have the same notes on the input
-    group = _choose_group(inputs[0])
+    group = choose_group(inputs[0])
     inferred = None
     with (
         working("reading") as progress,
@@ -143,7 +143,7 @@ def run(
         result = {"definitions": without_user(definitions), "landed": report.to_json()}
         echo(dump_json(result if inferred is None else result | {"inferred": inferred.to_json()}))
     else:
-        _print_result(folder, job, inferred, report)
+        _print_result(folder, inputs, job, inferred, report)
 
 
 def _choose_subjects(registry: str | None, source_format: str) -> Strategy:
@@ -155,7 +155,7 @@ def _choose_subjects(registry: str | None, source_format: str) -> Strategy:
     return "topic" if is_url and source_format == KAFKA.name else ""
 
 
-def _choose_group(text: str) -> str:
+def choose_group(text: str) -> str:
     """Return the id of the group for the input ``text``: the name of the file or topic without its suffixes."""
     from signalbook.pipeline.sources.kafka_spool import SCHEME
 
@@ -180,7 +180,9 @@ def _check_folder(folder: Path) -> None:
         raise FolderInUse(f"{folder} is not empty: remove it, or name another one by --folder")
 
 
-def _print_result(folder: Path, job: Job, inferred: InferredDefinitions | None, report: Report) -> None:
+def _print_result(
+    folder: Path, inputs: Sequence[str], job: Job, inferred: InferredDefinitions | None, report: Report
+) -> None:
     screen = output()
     result = report.to_json()
     landed = sorted(((counts["landed"], xid) for xid, counts in result["by_message"].items()), reverse=True)
@@ -200,10 +202,12 @@ def _print_result(folder: Path, job: Job, inferred: InferredDefinitions | None, 
     )
     for doubt in [] if inferred is None else inferred.doubts[:_SHOWN_DOUBTS]:
         screen.print(plain(f"Check {doubt['definition']} {doubt['path'] or '/'}: {doubt['doubt']}"), soft_wrap=True)
-    _print_next_steps(screen, folder, job, next(iter(paths.values()), None), is_inferred=inferred is not None)
+    _print_next_steps(screen, folder, inputs, job, next(iter(paths.values()), None), is_inferred=inferred is not None)
 
 
-def _print_next_steps(screen: Console, folder: Path, job: Job, path: Path | None, *, is_inferred: bool) -> None:
+def _print_next_steps(
+    screen: Console, folder: Path, inputs: Sequence[str], job: Job, path: Path | None, *, is_inferred: bool
+) -> None:
     steps = {}
     if path is not None:
         files = str(path / "*.parquet").replace('"', '""')
@@ -212,12 +216,16 @@ def _print_next_steps(screen: Console, folder: Path, job: Job, path: Path | None
         steps["Edit the definitions"] = job.registry
         place = shlex.quote(str(Path(job.registry).parent))
         steps["Look at them at http://127.0.0.1:8080/ui"] = f"signalbook serve --from {place}"
+        events = shlex.join(part for text in inputs for part in ("--from", text.partition("?")[0]))
+        steps["Keep them in git"] = f"signalbook init NEW-FOLDER {events} --definitions {place}"
+    options = choose_capture_options(job.inputs, job.input_format)
     steps["Land the same on Spark"] = shlex.join(
         [
             *("signalbook", "pipeline", "run", "--registry", without_user(job.registry)),
             *(("--subjects", job.subjects) if job.subjects else ()),
             *(part for text in job.inputs for part in ("--input", text)),
-            *("--input-format", job.input_format, *_build_capture_options(job.inputs, job.input_format)),
+            *("--input-format", job.input_format),
+            *(part for name, value in options.items() for part in ("--option", f"{name}={value}")),
             *("--output", str(folder / "spark-lake")),
         ]
     )
@@ -226,12 +234,12 @@ def _print_next_steps(screen: Console, folder: Path, job: Job, path: Path | None
         screen.print(f"{title}:\n    {plain(command)}", soft_wrap=True, markup=False, highlight=False)
 
 
-def _build_capture_options(inputs: Sequence[str], source_format: str) -> tuple[str, ...]:
-    """Return the option that Spark needs for captures in Avro. Without Spark each file shows its format."""
+def choose_capture_options(inputs: Sequence[str], source_format: str) -> dict[str, str]:
+    """Return the options that Spark needs for captures in Avro. Without Spark each file shows its format."""
     if not source_format.endswith("-captures"):
-        return ()
+        return {}
     is_avro = any(Path(text).suffix == ".avro" or next(Path(text).glob("**/*.avro"), None) for text in inputs)
-    return ("--option", "format=avro") if is_avro else ()
+    return {"format": "avro"} if is_avro else {}
 
 
 def _find_table_path(folder: Path, xid: str) -> Path:
