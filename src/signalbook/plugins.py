@@ -36,7 +36,7 @@ def collect(points: Iterable[EntryPoint], kind: str, key: Callable[[EntryPoint],
 
 def install(*extras: str) -> str:
     """Return the command that installs these extras from a clone, because Signalbook is not on a package index yet."""
-    native = "./native " if "pipeline" in extras else ""
+    native = "./native " if {"local", "pipeline"} & set(extras) else ""
     return f"pip install {native}'.[{','.join(extras)}]' in a clone of Signalbook"
 
 

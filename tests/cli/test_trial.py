@@ -1,5 +1,6 @@
 """``signalbook try`` lands messages that nobody has defined, without Spark."""
 
+import io
 import json
 import os
 import subprocess
@@ -7,6 +8,7 @@ import sys
 from pathlib import Path
 
 import fastavro
+import httpx
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
@@ -16,12 +18,14 @@ from tests.brokers.servers import PASSWORD, USER
 from tests.cli.conftest import Cli
 from tests.pipeline.sources.test_kafka_spool import LOGIN, shop, url  # noqa: F401
 
-from signalbook.cli.trial import _choose_group
+from signalbook.cli.trial import choose_group
 
 SHOP = (
     {"event": "signup", "user": 1, "email": "a@b.example"},
     {"event": "purchase", "user": 1, "amount": 1.5, "items": [{"sku": "s"}]},
 )
+FIELDS = [{"name": "id", "type": "long"}, {"name": "buyer", "type": "string"}]
+ORDER = {"type": "record", "name": "Order", "fields": FIELDS}
 # An interpreter in which these packages cannot be imported.
 WITHOUT_SPARK = """
 import sys
@@ -88,6 +92,67 @@ def test_captured_messages_land_without_spark(name: str, tmp_path: Path) -> None
     assert set(pyarrow.dataset.dataset(folder).to_table()["_address"].to_pylist()) == {"shop"}
 
 
+@pytest.fixture(scope="module")
+def registered(served: str) -> dict[str, bytes]:
+    """The prefixes of records by topic. Their schemas are in the registry at ``served``."""
+    schemas = {
+        "orders": ("AVRO", json.dumps(ORDER)),
+        "parcels": ("PROTOBUF", 'syntax = "proto3"; message Parcel { string id = 1; }'),
+    }
+    prefixes = {}
+    for topic, (kind, schema) in schemas.items():
+        url_ = f"{served}/compat/confluent/subjects/{topic}-value/versions"
+        answer = httpx.post(url_, json={"schema": schema, "schemaType": kind}, timeout=60)
+        prefixes[topic] = b"\0" + int(answer.json()["id"]).to_bytes(4, "big")
+    return prefixes
+
+
+def write_captures(path: Path, registered: dict[str, bytes]) -> None:
+    """Write ten records in Avro and five in Protobuf, each with the id of its schema."""
+    rows = []
+    for number in range(10):
+        stream = io.BytesIO()
+        fastavro.schemaless_writer(stream, ORDER, {"id": number, "buyer": "me"})
+        rows.append({"topic": "orders", "value": registered["orders"] + stream.getvalue()})
+    rows += [{"topic": "parcels", "value": registered["parcels"] + b"\0\n\2p1"}] * 5
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def test_records_with_schema_ids_land_by_a_schema_registry(
+    registered: dict[str, bytes], served: str, tmp_path: Path
+) -> None:
+    write_captures(tmp_path / "records.parquet", registered)
+    result = run_without_spark(tmp_path, "records.parquet", "--registry", f"confluent+{served}/compat/confluent")
+    assert result.returncode == 0, result.stderr
+    assert "15 messages: 15 in 2 tables, 0 dead letters" in result.stdout
+    assert f"run --registry confluent+{served}/compat/confluent --subjects topic --input records" in result.stdout
+    assert "Edit the definitions" not in result.stdout
+    tables = tmp_path / "signalbook-try/lake/tables/subjects"
+    assert pyarrow.dataset.dataset(tables / "orders-value").to_table()["buyer"].to_pylist() == ["me"] * 10
+    assert pyarrow.dataset.dataset(tables / "parcels-value").to_table()["id"].to_pylist() == ["p1"] * 5
+
+
+@pytest.mark.parametrize("command", [("try",), ("pipeline", "infer", "--group", "g", "--input")])
+def test_records_with_schema_ids_are_not_inferred(
+    command: tuple[str, ...], registered: dict[str, bytes], tmp_path: Path, cli: Cli
+) -> None:
+    write_captures(tmp_path / "records.parquet", registered)
+    assert cli(*command, "records.parquet").ended(1, "name their schemas by ids")
+    assert [path.name for path in tmp_path.iterdir()] == ["records.parquet"]
+
+
+def test_messages_land_by_definitions_that_exist(events: Path, tmp_path: Path, cli: Cli) -> None:
+    assert cli("pipeline", "infer", "--input", events, "--group", "shop", "--out", "shop.xreg.yaml").code == 0
+    result = json.loads(cli("try", events, "--registry", "shop.xreg.yaml", "--json").out)
+    assert (result["definitions"], result["landed"]["landed"]) == ("shop.xreg.yaml", 200)
+    assert not (tmp_path / "signalbook-try" / "definitions").exists()
+
+
+@pytest.mark.parametrize("options", [("--registry", "a.xreg.yaml", "--by", "event"), ("--subjects", "topic")])
+def test_options_that_exclude_each_other(options: tuple[str, ...], events: Path, cli: Cli) -> None:
+    assert cli("try", events, *options).code == 2
+
+
 def test_a_topic_lands_without_spark(kafka: Broker, shop: str, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
     options = ("--option", "kafka.security.protocol=SASL_PLAINTEXT", "--option")
     login = f"kafka.sasl.jaas.config={LOGIN.format(USER, PASSWORD)}"
@@ -149,7 +214,7 @@ def test_folder_with_other_messages_is_rejected(events: Path, tmp_path: Path, cl
     ],
 )
 def test_group_has_the_name_of_the_input(text: str, group: str) -> None:
-    assert _choose_group(text) == group
+    assert choose_group(text) == group
 
 
 def test_invalid_input_creates_no_folder(tmp_path: Path, cli: Cli) -> None:

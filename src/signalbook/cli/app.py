@@ -29,7 +29,7 @@ _MISUSED: Final = 2
 _UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 _PIPELINE: Final = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyiceberg", "pyspark"})
 _PANELS: Final = {
-    "Begin": {"try": "trial:run", "serve": "serve:run", "demo": "app:demo"},
+    "Begin": {"try": "trial:run", "init": "init:run", "serve": "serve:run", "demo": "app:demo"},
     "Definitions": {
         "import": "importing:run",
         "register": "register:run",

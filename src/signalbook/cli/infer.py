@@ -162,7 +162,7 @@ def run(
     if registry:
         with open_registry(server, db, create=True) as target:
             _check_vacant(target, group)
-    with _spool(job, excerpt) as (spooled, progress):
+    with _spool(job, excerpt, has_definitions=False) as (spooled, progress):
         inferred = pipeline.infer(spooled, progress, notify=notice, runner=_choose_runner(master))
     if out is not None:
         _write_document(out, inferred.document)
@@ -190,16 +190,17 @@ def _choose_runner(master: str) -> Runner | None:
 
 
 @contextmanager
-def _spool(job: InferenceJob, excerpt: TopicExcerpt) -> Iterator[tuple[InferenceJob, Callable[[str], None]]]:
+def _spool(
+    job: InferenceJob, excerpt: TopicExcerpt, *, has_definitions: bool = True
+) -> Iterator[tuple[InferenceJob, Callable[[str], None]]]:
     """Yield ``job`` with files in place of its topics, and the progress to report to."""
     from signalbook import pipeline
 
     with (
         working("reading") as progress,
-        pipeline.spool_inputs(job.inputs, job.input_format, excerpt, progress=progress, notify=notice) as (
-            inputs,
-            input_format,
-        ),
+        pipeline.spool_inputs(
+            job.inputs, job.input_format, excerpt, has_definitions=has_definitions, progress=progress, notify=notice
+        ) as (inputs, input_format),
     ):
         yield replace(job, inputs=inputs, input_format=input_format), progress
 

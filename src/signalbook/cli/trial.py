@@ -17,7 +17,9 @@ from signalbook.cli.console import counts_table, echo, notice, output, plain, ta
 from signalbook.cli.files import write_pieces
 from signalbook.cli.outputs import FromOption, MaxMessagesOption, TopicOption, build_excerpt
 from signalbook.cli.pipeline import show_progress
+from signalbook.cli.replay import SubjectsOption
 from signalbook.errors import SignalbookError
+from signalbook.uris import without_user
 from signalbook.values import dump_json, format_count
 
 if TYPE_CHECKING:
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from signalbook.pipeline import InferredDefinitions, Report
+    from signalbook.pipeline import InferredDefinitions, Job, Report
+    from signalbook.pipeline.job.subjects import Strategy
 
 SAMPLE_MESSAGES: Final = 50_000
 _DEFINITIONS: Final = "definitions"
@@ -61,6 +64,15 @@ def run(
     input_format: Annotated[
         str, Option("--input-format", metavar="FORMAT", help="What the input holds; the first file shows it.")
     ] = "",
+    registry: Annotated[
+        str | None,
+        Option(
+            "--registry",
+            metavar="URL|FILE|DIR",
+            help="Use these definitions instead of inferring them; of a schema registry the subjects.",
+        ),
+    ] = None,
+    subjects: SubjectsOption = None,
     max_messages: MaxMessagesOption = None,
     end: FromOption = None,
     option: TopicOption = None,
@@ -71,15 +83,24 @@ def run(
     Definitions are inferred from at most 50,000 messages, and all messages are landed by them, in the processes of this
     machine. Everything goes to one folder: definitions to edit, Parquet tables, and dead letters with their reasons.
     The messages that are now in a Kafka topic, at most --max-messages, are first copied to this folder.
+
+    Messages in Avro or Protobuf with the ids of their schemas need --registry: a Signalbook server, or confluent+ and
+    the URL of another schema registry. Its subjects are named by --subjects, by default topic.
     """
     from signalbook import pipeline
     from signalbook.documents import write_document
     from signalbook.pipeline.job.runner import LocalRunner
+    from signalbook.pipeline.sources.detection import detect_format
 
+    if registry is not None and by:
+        raise typer.BadParameter("--by is for inferred definitions: leave out --registry")
+    if subjects is not None and registry is None:
+        raise typer.BadParameter("--subjects are those of a registry: name it by --registry")
     _check_folder(folder)
     runner = LocalRunner()
     notify = cache(notice)  # inference and the run have the same notes on the input
-    group = _choose_group(inputs[0])
+    group = choose_group(inputs[0])
+    inferred = None
     with (
         working("reading") as progress,
         pipeline.spool_inputs(
@@ -87,37 +108,54 @@ def run(
             input_format,
             build_excerpt(max_messages, end, option),
             folder=folder / _MESSAGES,
+            has_definitions=registry is not None,
             progress=progress,
             notify=notify,
         ) as (files, file_format),
     ):
-        inferred = pipeline.infer(
-            pipeline.InferenceJob(inputs=files, group=group, input_format=file_format, by=by, limit=SAMPLE_MESSAGES),
-            progress,
-            notify=notify,
-            runner=runner,
-        )
-    definitions = folder / _DEFINITIONS / f"{group}.xreg.yaml"
-    definitions.parent.mkdir(parents=True, exist_ok=True)
-    write_pieces(definitions, [write_document(inferred.document, name=definitions.name)])
+        if registry is None:
+            sample = pipeline.InferenceJob(
+                inputs=files, group=group, input_format=file_format, by=by, limit=SAMPLE_MESSAGES
+            )
+            inferred = pipeline.infer(sample, progress, notify=notify, runner=runner)
+    if inferred is None:
+        file_format = file_format or detect_format(files, pipeline.Storage())
+        definitions = str(registry)
+    else:
+        file_format = inferred.input_format
+        path = folder / _DEFINITIONS / f"{group}.xreg.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_pieces(path, [write_document(inferred.document, name=path.name)])
+        definitions = str(path)
+    job = pipeline.Job(
+        registry=definitions,
+        subjects=subjects or _choose_subjects(registry, file_format),
+        inputs=files,
+        input_format=file_format,
+        output=folder / _LAKE,
+        batch_id=_BATCH,
+        table_format="parquet",
+        partition="none",
+    )
     with show_progress() as show:
-        job = pipeline.Job(
-            registry=str(definitions),
-            inputs=files,
-            input_format=inferred.input_format,
-            output=folder / _LAKE,
-            batch_id=_BATCH,
-            table_format="parquet",
-            partition="none",
-        )
         report = pipeline.run(job, progress=show, notify=notify, runner=runner)
     if as_json:
-        echo(dump_json({"definitions": str(definitions), "inferred": inferred.to_json(), "landed": report.to_json()}))
+        result = {"definitions": without_user(definitions), "landed": report.to_json()}
+        echo(dump_json(result if inferred is None else result | {"inferred": inferred.to_json()}))
     else:
-        _print_result(folder, definitions, files, inferred, report)
+        _print_result(folder, inputs, job, inferred, report)
 
 
-def _choose_group(text: str) -> str:
+def _choose_subjects(registry: str | None, source_format: str) -> Strategy:
+    """Return the usual strategy for subjects if ``registry`` is a URL and the messages are Kafka records, else ""."""
+    from signalbook.pipeline.job.documents import URL, is_foreign
+    from signalbook.pipeline.sources.captures import KAFKA
+
+    is_url = registry is not None and (is_foreign(registry) or registry.startswith(URL))
+    return "topic" if is_url and source_format == KAFKA.name else ""
+
+
+def choose_group(text: str) -> str:
     """Return the id of the group for the input ``text``: the name of the file or topic without its suffixes."""
     from signalbook.pipeline.sources.kafka_spool import SCHEME
 
@@ -143,7 +181,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _print_result(
-    folder: Path, definitions: Path, inputs: Sequence[str], inferred: InferredDefinitions, report: Report
+    folder: Path, inputs: Sequence[str], job: Job, inferred: InferredDefinitions | None, report: Report
 ) -> None:
     screen = output()
     result = report.to_json()
@@ -162,41 +200,46 @@ def _print_result(
         f"{format_count(result['dead_lettered'], 'dead letter')}, in {result['seconds']:,.1f} s",
         soft_wrap=True,
     )
-    for doubt in inferred.doubts[:_SHOWN_DOUBTS]:
+    for doubt in [] if inferred is None else inferred.doubts[:_SHOWN_DOUBTS]:
         screen.print(plain(f"Check {doubt['definition']} {doubt['path'] or '/'}: {doubt['doubt']}"), soft_wrap=True)
-    _print_next_steps(screen, next(iter(paths.values()), None), definitions, inputs, inferred.input_format)
+    _print_next_steps(screen, folder, inputs, job, next(iter(paths.values()), None), is_inferred=inferred is not None)
 
 
 def _print_next_steps(
-    screen: Console, path: Path | None, definitions: Path, inputs: Sequence[str], source_format: str
+    screen: Console, folder: Path, inputs: Sequence[str], job: Job, path: Path | None, *, is_inferred: bool
 ) -> None:
-    home = definitions.parent.parent
-    steps = {
-        "Edit the definitions": str(definitions),
-        "Look at them at http://127.0.0.1:8080/ui": f"signalbook serve --from {shlex.quote(str(definitions.parent))}",
-        "Land the same on Spark": shlex.join(
-            [
-                *("signalbook", "pipeline", "run", "--registry", str(definitions)),
-                *(part for text in inputs for part in ("--input", text)),
-                *("--input-format", source_format, *_build_capture_options(inputs, source_format)),
-                *("--output", str(home / "spark-lake")),
-            ]
-        ),
-    }
+    steps = {}
     if path is not None:
         files = str(path / "*.parquet").replace('"', '""')
-        steps = {"Query a table": shlex.join(["duckdb", "-c", f'FROM "{files}" LIMIT 5']), **steps}
+        steps["Query a table"] = shlex.join(["duckdb", "-c", f'FROM "{files}" LIMIT 5'])
+    if is_inferred:
+        steps["Edit the definitions"] = job.registry
+        place = shlex.quote(str(Path(job.registry).parent))
+        steps["Look at them at http://127.0.0.1:8080/ui"] = f"signalbook serve --from {place}"
+        events = shlex.join(part for text in inputs for part in ("--from", text.partition("?")[0]))
+        steps["Keep them in git"] = f"signalbook init NEW-FOLDER {events} --definitions {place}"
+    options = choose_capture_options(job.inputs, job.input_format)
+    steps["Land the same on Spark"] = shlex.join(
+        [
+            *("signalbook", "pipeline", "run", "--registry", without_user(job.registry)),
+            *(("--subjects", job.subjects) if job.subjects else ()),
+            *(part for text in job.inputs for part in ("--input", text)),
+            *("--input-format", job.input_format),
+            *(part for name, value in options.items() for part in ("--option", f"{name}={value}")),
+            *("--output", str(folder / "spark-lake")),
+        ]
+    )
     screen.print()
     for title, command in steps.items():
         screen.print(f"{title}:\n    {plain(command)}", soft_wrap=True, markup=False, highlight=False)
 
 
-def _build_capture_options(inputs: Sequence[str], source_format: str) -> tuple[str, ...]:
-    """Return the option that Spark needs for captures in Avro. Without Spark each file shows its format."""
+def choose_capture_options(inputs: Sequence[str], source_format: str) -> dict[str, str]:
+    """Return the options that Spark needs for captures in Avro. Without Spark each file shows its format."""
     if not source_format.endswith("-captures"):
-        return ()
+        return {}
     is_avro = any(Path(text).suffix == ".avro" or next(Path(text).glob("**/*.avro"), None) for text in inputs)
-    return ("--option", "format=avro") if is_avro else ()
+    return {"format": "avro"} if is_avro else {}
 
 
 def _find_table_path(folder: Path, xid: str) -> Path:

@@ -19,6 +19,7 @@ from signalbook.brokers.connection import BrokerSettings
 from signalbook.brokers.kafka import KafkaReader, PartitionRange
 from signalbook.pipeline import PipelineError, TopicExcerpt, spool_inputs
 from signalbook.pipeline.sources.kafka_spool import _choose_shares, _parse_options, _write_records
+from signalbook.pipeline.sources.schema_ids import SchemaIdsFound
 
 
 @dataclass
@@ -102,6 +103,35 @@ def test_records_deleted_in_the_meantime_are_skipped(kafka: Broker) -> None:
     assert [record.offset for batch in batches for record in batch] == [2, 3, 4]
 
 
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "snappy", "zstd"])
+def test_compressed_records_are_read(kafka: Broker, codec: str, tmp_path: Path) -> None:
+    topic = f"spooled.{uuid4().hex}"
+    make_topic(kafka, topic)
+    values = [b'{"event": "signup", "user": %d}' % number for number in range(100)]
+    server = f"127.0.0.1:{kafka.ports['plain']}"
+    with KafkaProducer(bootstrap_servers=server, compression_type=codec, linger_ms=50, **PATIENCE) as producer:
+        for value in values:
+            producer.send(topic, value, partition=0)
+    with spool_inputs([url(kafka, topic)], "", TopicExcerpt(), folder=tmp_path):
+        assert pq.read_table(tmp_path / "records-0.parquet")["value"].to_pylist() == values
+
+
+def test_a_topic_with_schema_ids_is_not_copied(kafka: Broker, tmp_path: Path) -> None:
+    topic = f"spooled.{uuid4().hex}"
+    make_topic(kafka, topic)
+    with KafkaProducer(bootstrap_servers=f"127.0.0.1:{kafka.ports['plain']}", **PATIENCE) as producer:
+        producer.send(topic, b"\0\0\0\0\7avro")
+    folder = tmp_path / "spool"
+    with (
+        pytest.raises(SchemaIdsFound, match=f"messages in {topic} name their schemas by ids"),
+        spool_inputs([url(kafka, topic)], "", TopicExcerpt(), folder=folder),
+    ):
+        pass
+    assert not folder.exists()
+    with spool_inputs([url(kafka, topic)], "", TopicExcerpt(), folder=folder, has_definitions=True):
+        assert len(read_offsets(folder)) == 1
+
+
 def test_missing_decompression_is_reported(kafka: Broker, shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def poll(*_: object, **__: object) -> None:
         raise UnsupportedCodecError("Libraries for lz4 compression codec not found")
@@ -177,7 +207,7 @@ def test_missing_client_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kafka", None)
     monkeypatch.delitem(sys.modules, "signalbook.brokers.kafka")
     with (
-        pytest.raises(PipelineError, match=r"takes the package 'kafka': pip install '\.\[local,kafka\]'"),
+        pytest.raises(PipelineError, match=r"takes the package 'kafka': pip install \./native '\.\[local,kafka\]'"),
         spool_inputs(["kafka://127.0.0.1:1/a"], "", TopicExcerpt()),
     ):
         pass

@@ -34,8 +34,10 @@ from signalbook.pipeline.places import Storage, place_of
 from signalbook.pipeline.report import Tally, build_violation_kind, read_counters
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch, Split, UnreadableMessage
+from signalbook.pipeline.sources.captures import KAFKA
 from signalbook.pipeline.sources.detection import detect_format
 from signalbook.pipeline.sources.inputs import find_files, plan_tasks
+from signalbook.pipeline.sources.schema_ids import SAMPLE_RECORDS, check_schema_ids
 from signalbook.values import JSONObject, format_count
 from signalbook.xid import XidError, check_id
 
@@ -310,6 +312,7 @@ def infer(
     except XidError as error:
         raise PipelineError(f"the group {job.group!r}: {error}") from None
     with open_sample(job, progress, notify, runner) as sample:
+        _check_schema_ids(job, sample)
         by, choices = _choose_discriminator(job, sample)
         for words in _describe_choices(by, choices):
             notify(words)
@@ -319,7 +322,8 @@ def infer(
             raise PipelineError(
                 f"none of the messages in {', '.join(job.inputs)} is a CloudEvent, an HTTP request or JSON"
                 f"{f' with the member {job.by}' if job.by else ''}: {halves.first.unknown + halves.second.unknown} are "
-                f"something else, {halves.unreadable} cannot be read; --input-format says what the input holds"
+                f"something else, {halves.unreadable} cannot be read; --input-format says what the input holds, and "
+                "messages in Avro or Protobuf need definitions with their schemas"
             )
         trial, rules = _try_rules(sample, halves.first, job)
     return _from_both(replace(job, input_format=sample.plan.source), halves, trial, rules, by)
@@ -360,6 +364,13 @@ def open_sample(
             name=_find_common_name([path for path, _ in input_files.files]),
             progress=progress,
         )
+
+
+def _check_schema_ids(job: InferenceJob, sample: Sample) -> None:
+    """Raise ``PipelineError`` if the first messages name their schemas by ids."""
+    if sample.plan.source == KAFKA.name:
+        first = islice(_read_first_messages(_add_storage(sample.plan, job.storage)), SAMPLE_RECORDS)
+        check_schema_ids(((message.body, message.sections["headers"]) for message in first), job.inputs)
 
 
 def _choose_discriminator(job: InferenceJob, sample: Sample) -> tuple[Discriminator, dict[str, MemberChoice]]:

@@ -25,6 +25,7 @@ from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline.errors import PipelineError, build_disk_error
 from signalbook.pipeline.sources.captures import KAFKA
 from signalbook.pipeline.sources.kafka import SOURCE, read_topics
+from signalbook.pipeline.sources.schema_ids import check_schema_ids
 from signalbook.pipeline.tables.catalogs import substitute_variables
 from signalbook.values import format_count
 
@@ -87,13 +88,15 @@ def spool_inputs(
     excerpt: TopicExcerpt,
     *,
     folder: Path | None = None,
+    has_definitions: bool = False,
     progress: Callable[[str], None] = lambda _: None,
     notify: Callable[[str], None] = lambda _: None,
 ) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield ``inputs`` and their format. Topics are first copied to ``folder``, by default a temporary folder.
 
     Copies that an earlier call left in ``folder`` are removed. Raises ``PipelineError`` if a topic does not exist, is
-    empty, or cannot be read.
+    empty, or cannot be read. Unless the caller ``has_definitions``, also raises it if there is nothing to infer,
+    because the first messages name their schemas by ids.
     """
     if not any(text.startswith(SCHEME) for text in inputs):
         if excerpt != TopicExcerpt():
@@ -104,7 +107,7 @@ def spool_inputs(
         raise PipelineError(f"the input format of topics is {SOURCE.name}, not {input_format}")
     with tempfile.TemporaryDirectory(prefix="signalbook-spool-") as name:
         target = folder or Path(name)  # only this user can read the temporary folder
-        _spool_topics(inputs, excerpt, target, progress, notify)
+        _spool_topics(inputs, excerpt, target, has_definitions, progress, notify)
         yield (str(target),), KAFKA.name
 
 
@@ -112,6 +115,7 @@ def _spool_topics(
     inputs: Sequence[str],
     excerpt: TopicExcerpt,
     folder: Path,
+    has_definitions: bool,
     progress: Callable[[str], None],
     notify: Callable[[str], None],
 ) -> None:
@@ -123,6 +127,9 @@ def _spool_topics(
         partitions = [partition for topic in topics for partition in _find_ranges(reader, settings, topic)]
         total = sum(partition.end - partition.start for partition in partitions)
         shares = _choose_shares(partitions, excerpt)
+        if not has_definitions:
+            first = next(reader.read(shares[0][0]), [])
+            check_schema_ids([(record.value, record.headers) for record in first], topics)
         if 0 < excerpt.max_messages < total:
             which = "newest" if excerpt.newest else "oldest"
             notify(f"the {which} {excerpt.max_messages:,} of {total:,} messages are read: --max-messages reads more")
