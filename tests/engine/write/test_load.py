@@ -20,6 +20,7 @@ from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Meth
 from signalbook.engine.write.context import Context, Documents, Stored
 from signalbook.engine.write.lineage import make_semver_key
 from signalbook.engine.write.load import WriteLoader, load_entities
+from signalbook.engine.write.references import WriteReferences
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
@@ -259,10 +260,7 @@ def test_references_resolve_to_documents(registry: Registry) -> None:
     registry.put("/dirs/d1/files/f2", {"meta": {"xref": F1}})
     with registry.store.read() as reader:
         context = context_of(registry, reader)
-
-        def resolve(uri: str) -> bytes | None:
-            return asked(context, partial(context.resolve, FROM, uri))
-
+        resolve = WriteReferences(FROM, context, []).resolve
         assert resolve(F1) == resolve("/dirs/d1/files/f2") == b'{"a":2}'
         assert resolve(f"{F1}/versions/v1") == b'{"a":1}'
         assert resolve("/dirs/d1/files/f3") is None
@@ -276,7 +274,7 @@ def test_entities_being_written_take_precedence(registry: Registry) -> None:
         tree = load_entities(reader.entities, [], [Xid.parse(F1)])
         context.stored.written = tree.resources
         tree.resources[Xid.parse(F1)].versions["1"].document = context.documents.keep(b"new")
-        assert context.resolve(FROM, F1) == b"new"
+        assert WriteReferences(FROM, context, []).resolve(F1) == b"new"
         tree.resources[Xid.parse(F1)].versions.clear()
-        assert context.resolve(FROM, F1) is None
+        assert WriteReferences(FROM, context, []).resolve(F1) is None
         assert context.take_missing() is None

@@ -42,7 +42,7 @@ from signalbook.formats.avro.document import READABLE_FAULTS, list_defined_names
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.protobuf.compiler import UNDEFINED
 from signalbook.values import JSON, JSONObject, digest
-from signalbook.work import complete
+from signalbook.work import Postponed
 
 _LATEST: Final = -1
 """The version number by which a request names the latest version."""
@@ -163,8 +163,9 @@ def _normalize(body: SchemaBody, text: SchemaText, accepted_rules: frozenset[str
 
     In a write, raises ``Postponed`` if this takes too long for the turn.
     """
-    with complete():
-        outcome = check_within_budget("normalized", (text,), _normalize_text)
+    outcome = check_within_budget("normalized", (text,), _normalize_text)
+    if outcome is None:
+        raise Postponed
     if outcome.error is None:
         return replace(body, text=outcome.items[0])
     findings = outcome.error.findings if isinstance(outcome.error, SchemaError) else ()

@@ -29,7 +29,6 @@ from signalbook.formats.compatibility import (
 from signalbook.formats.protobuf import FORMAT as PROTOBUF
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONObject, dump_json
-from signalbook.work import complete
 from signalbook.xid import Xid
 
 Reason: TypeAlias = tuple[str, SchemaVersion | None]
@@ -60,7 +59,7 @@ def find_differences(
     """Return the reasons why a schema with this ``metadata`` may not follow ``versions`` by ``config``; empty if it
     may.
 
-    In a write, call this within ``work.complete``: reasons are missing if a comparison takes too long for its turn.
+    In a write, reasons are missing if a comparison takes too long for its turn: the write is tried again.
     """
     required_rule = rule(config[_LEVEL])
     compared = _select_comparable(metadata, config, versions)
@@ -74,6 +73,8 @@ def find_differences(
             (new, text_of(old, subjects)),
             partial(_list_pair_differences, required_rule, policy),
         )
+        if outcome is None:
+            continue
         if outcome.error is not None:
             return [(f"version {old.version} cannot be compared: {outcome.error}", old)]
         types = _AVRO_ERROR_TYPES if find_family(new.format) == "avro" else {}
@@ -92,6 +93,8 @@ def _find_field_conflicts(new: SchemaText, metadata: JSON, compared: Sequence[Sc
         return []
     find = partial(find_conflicts, reserved=reserved, reserved_before=before)
     outcome = check_within_budget(("reserved", reserved, before), (new,), find)
+    if outcome is None:
+        return []
     if outcome.error is not None:
         return [(f"its fields cannot be read: {outcome.error}", None)]
     return [(conflict, None) for conflict in outcome.items]
@@ -202,9 +205,8 @@ def check_levels(session: Session, default_group: str) -> None:
     for version in subjects.versions(rows.values()):
         if version.xid is not None:
             xids_by_subject.setdefault(version.subject, set()).add(version.xid)
-    with complete():
-        for subject, xids in xids_by_subject.items():
-            _check_subject(subjects, subject, xids)
+    for subject, xids in xids_by_subject.items():
+        _check_subject(subjects, subject, xids)
 
 
 def _is_written(entity: EventEntity, action: ChangeAction) -> bool:

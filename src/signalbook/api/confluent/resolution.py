@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Final, TypeVar
 
@@ -19,6 +19,7 @@ from signalbook.confluent.protobuf import build_file_descriptor
 from signalbook.confluent.schemas import Reference, read_stored_references
 from signalbook.engine.write.references import CheckResult, check_texts
 from signalbook.formats.avro.document import list_defined_names
+from signalbook.formats.base import Resolve
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.references import MAX_REFERENCES, match_reference
 from signalbook.values import digest, dump_json
@@ -80,19 +81,17 @@ def load_resolver(
 
 def check_within_budget(
     key: Hashable, texts: Sequence[SchemaText], check: Callable[..., list[Item]]
-) -> CheckResult[Item]:
-    """Return the result of ``check`` for ``texts``. It is empty if it takes too long for the turn of this write.
+) -> CheckResult[Item] | None:
+    """Return the result of ``check`` for ``texts``. None if it takes too long for the turn of this write.
 
-    ``key`` identifies what ``check`` does. In a write, call this within ``work.complete``, which ends the turn if a
-    result is missing. The write is then tried again with that result.
+    ``key`` identifies what ``check`` does.
     """
     referred = [_read_referred(text) for text in texts]
     names = [
         (digest(text.document), text.format, schemas.digests) for text, schemas in zip(texts, referred, strict=True)
     ]
     size = sum(len(text.document) for text in texts) + sum(schemas.size for schemas in referred)
-    outcome = work.worked_out((key, *names), partial(_spend_and_check, check, texts), size=size)
-    return CheckResult(items=[], error=None, referred={}) if outcome is None else outcome
+    return work.worked_out((key, *names), partial(_spend_and_check, check, texts), size=size)
 
 
 def _read_referred(text: SchemaText) -> ReferredSchemas:
@@ -105,7 +104,17 @@ def _read_referred(text: SchemaText) -> ReferredSchemas:
 
 def _spend_and_check(check: Callable[..., list[Item]], texts: Sequence[SchemaText]) -> CheckResult[Item]:
     work.spend(sum(len(text.document) for text in texts))
-    return check_texts(check, texts)
+
+    def resolve_and_count(resolve: Resolve, name: str) -> bytes | None:
+        content = resolve(name)
+        work.spend(len(content or b""))
+        return content
+
+    counted = [
+        text if text.resolve is None else replace(text, resolve=partial(resolve_and_count, text.resolve))
+        for text in texts
+    ]
+    return check_texts(check, counted, {})
 
 
 def find_referred(
