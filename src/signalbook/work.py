@@ -178,6 +178,9 @@ class Work:
 
     def _try(self, key: Hashable, compute: Callable[[], Any], size: int) -> None:
         """Call ``compute`` now and store its result, unless that takes more steps than are left in the turn."""
+        if self._resumed is not None:  # outside of the turn
+            self._results[key] = compute()
+            return
         if size > self._left_in_turn:
             return
         before = self._spent

@@ -25,7 +25,7 @@ from signalbook.api.confluent.queries import (
 )
 from signalbook.api.confluent.references import check_unreferred, note
 from signalbook.api.confluent.requests import ConfluentRequest, answer
-from signalbook.api.confluent.resolution import check_within_budget
+from signalbook.api.confluent.resolution import make_document
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion, parse_version
 from signalbook.api.kernel.responses import Response
@@ -60,16 +60,16 @@ from signalbook.confluent.schemas import (
 from signalbook.confluent.settings import READ_ONLY
 from signalbook.confluent.tags import read_tags
 from signalbook.documents import guess_content_type
+from signalbook.engine.checks import check_alone, check_whole
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.engine.write.commands import Command, DocumentBody, Method
-from signalbook.engine.write.references import check_alone
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats.base import find
-from signalbook.formats.references import Importing, has_open_references, is_importing
+from signalbook.formats.references import has_open_references, is_importing
 from signalbook.storage.confluent import IdTaken
-from signalbook.values import JSON, Finding, JSONObject, digest
+from signalbook.values import JSON, JSONObject
 
 _TAGS: Final = ("tagsToAdd", "tagsToRemove")
 _TAGGING: Final = frozenset({"newVersion", "metadata", "ruleSet", "rulesToMerge", "rulesToRemove", *_TAGS})
@@ -90,11 +90,16 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
     if reader is None:  # pragma: no cover  # the three are part of the program
         raise invalid_schema(f"no reader for {new.format}")
     try:
-        document = new.body.document
-        findings = [] if new.body.references else check_alone(reader, digest(document), document, new.format)
+        document = make_document(new.text)
+        findings = [] if new.body.references else check_alone(reader, document)
         # If a document refers to others, it can only be checked together with them.
-        if is_importing(reader) and (new.body.references or has_open_references(findings or ())):
-            findings = _check_whole(reader, new)
+        has_references = bool(new.body.references) or has_open_references(findings or ())
+        is_whole = has_references and is_importing(reader)
+        if is_whole:
+            result = check_whole(reader, document)
+            if result is not None and result.error is not None:
+                raise result.error
+            findings = None if result is None else result.items
         if findings is None:
             return
         faults = [
@@ -106,14 +111,6 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
         raise invalid_schema(str(error)) from None
     if not new.body.references:  # the schemas that it refers to may change before the write
         request.sound.add(new.format)
-
-
-def _check_whole(reader: Importing, new: RegistrationCandidate) -> list[Finding] | None:
-    """Check a schema together with its references. Returns None if this takes too long for the turn of this write."""
-    result = check_within_budget("whole", (new.text,), reader.check_whole)
-    if result is not None and result.error is not None:
-        raise result.error
-    return None if result is None else result.items
 
 
 def find_known_version(request: ConfluentRequest, subjects: Subjects) -> Response | None:

@@ -13,8 +13,9 @@ from itertools import chain, islice
 from typing import Final
 
 from signalbook import work
+from signalbook.engine.checks import check_alone, check_whole
 from signalbook.engine.write.context import Context
-from signalbook.engine.write.references import check_alone, check_whole
+from signalbook.engine.write.references import make_document
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.formats import base as formats
@@ -67,13 +68,12 @@ def _check_inline_schema(version: VersionCopy, context: Context) -> list[Finding
     schema, name = version.attributes.get("dataschema"), version.attributes.get("dataschemaformat")
     if schema is None or not isinstance(name, str) or (reader := formats.find(name)) is None:
         return []
-    content = inline_document(schema)
-    document = context.documents.keep(content)
-    findings = check_alone(reader, document, content, name)
+    document = make_document(context.documents.keep(inline_document(schema)), name, version.xid, context)
+    findings = check_alone(reader, document)
     may_import = is_importing(reader) and (findings is None or has_open_references(findings))
     if not may_import:
         return findings or []
-    outcome = check_whole(reader, document, name, version.xid, context)
+    outcome = check_whole(reader, document)
     if outcome is None:
         return []
     unresolved = outcome.error.findings if isinstance(outcome.error, SchemaError) else ()

@@ -9,9 +9,10 @@ from typing import Final
 
 from signalbook.batches import batched
 from signalbook.engine import capabilities
+from signalbook.engine.checks import check_alone, check_whole
 from signalbook.engine.write.context import Context
 from signalbook.engine.write.entities import VALIDATION
-from signalbook.engine.write.references import check_alone, check_whole, load_documents
+from signalbook.engine.write.references import load_documents, make_document
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
@@ -66,7 +67,7 @@ def _validate_with_imports(version: VersionCopy, type: ResourceType, context: Co
     reader = _find_reader(name, context)
     if reader is None:
         raise AssertionError("check_formats found it to be one that imports")
-    result = check_whole(reader, version.document, name, version.xid, context)
+    result = check_whole(reader, make_document(version.document, name, version.xid, context))
     if result is None:
         return make_outcome("formatvalidated", None)  # until the next try; then the Version is compared, too
     if result.error is None:
@@ -95,7 +96,7 @@ def _validate(version: VersionCopy, type: ResourceType, context: Context) -> JSO
         return make_outcome("formatvalidated", f'the format "{name}" is not supported')
     if list_linked_references(version.attributes):
         return make_outcome("formatvalidated", _IMPORTS_NOT_LOADED)
-    findings = check_alone(reader, version.document, context.documents.read(version.document), name)
+    findings = check_alone(reader, make_document(version.document, name, version.xid, context))
     if has_open_references(findings or ()) or (findings is None and is_importing(reader)):
         return make_outcome("formatvalidated", _IMPORTS_NOT_LOADED)
     if findings is not None:
