@@ -23,7 +23,7 @@ def test_without_a_request_nothing_is_counted_or_left_for_later() -> None:
 def test_small_work_is_done_in_the_turn() -> None:
     budget, calls = Work(steps=0, seconds=0), []
     for _ in range(2):
-        with budget.in_turn(), work.complete():
+        with budget.in_turn():
             assert worked_out("key", lambda: calls.append(steps(10)), size=10) is None
     assert calls == ["10 steps"]
 
@@ -31,10 +31,10 @@ def test_small_work_is_done_in_the_turn() -> None:
 @pytest.mark.parametrize(("number", "size"), [(10 * IN_TURN, 0), (1, IN_TURN + 1)], ids=["steps", "size"])
 def test_large_work_is_done_between_two_turns(number: int, size: int) -> None:
     budget, turns = Work(steps=0, seconds=0), []
-    with pytest.raises(Postponed), budget.in_turn(), work.complete():
+    with pytest.raises(Postponed), budget.in_turn():
         turns.append(worked_out("key", lambda: steps(number), size=size))
     budget.work_out()
-    with budget.in_turn(), work.complete():
+    with budget.in_turn():
         turns.append(worked_out("key", lambda: steps(number), size=size))
     assert turns == [None, f"{number} steps"]
 
@@ -50,7 +50,7 @@ def test_required_result_may_be_none_after_a_turn_without_it() -> None:
 
 def test_turns_of_a_request_share_their_limit() -> None:
     budget = Work(steps=0, seconds=0)
-    with pytest.raises(Postponed), budget.in_turn(), work.complete():
+    with pytest.raises(Postponed), budget.in_turn():
         results = [worked_out(key, lambda: steps(IN_TURN // 10)) for key in range(20)]
     assert [result is not None for result in results] == [True] * 10 + [False] * 10
 
@@ -64,7 +64,7 @@ def test_postponed_work_comes_before_an_error(error: SignalbookError) -> None:
         raise error
 
     budget = Work(steps=0, seconds=0)
-    with pytest.raises(Postponed), budget.in_turn(), work.complete():
+    with pytest.raises(Postponed), budget.in_turn():
         fail()
 
 
@@ -80,7 +80,7 @@ def test_forgotten_result_is_computed_again() -> None:
 
 def test_waiting_documents_have_a_memory_limit() -> None:
     budget = Work(steps=0, seconds=0)
-    with budget.in_turn():
+    with suppress(Postponed), budget.in_turn():
         worked_out(1, lambda: None, size=60_000_000)
         with pytest.raises(Postponed):
             worked_out(2, lambda: None, size=60_000_000)
@@ -90,7 +90,7 @@ def test_step_limit_is_deterministic() -> None:
     """The limit is the same in the turn, outside of it, and in both together."""
 
     def left(budget: Work, number: int) -> None:
-        with suppress(Postponed), budget.in_turn(), work.complete():
+        with suppress(Postponed), budget.in_turn():
             worked_out("little", lambda: steps(1000))
             worked_out("much", lambda: steps(number - 1000), size=IN_TURN + 1)
 
@@ -104,7 +104,7 @@ def test_step_limit_is_deterministic() -> None:
 
 def test_time_limit_ends_work() -> None:
     budget = Work(steps=0, seconds=0.01)
-    with pytest.raises(Postponed), budget.in_turn(), work.complete():
+    with pytest.raises(Postponed), budget.in_turn():
         worked_out("key", lambda: steps(100_000_000), size=IN_TURN + 1)
     with pytest.raises(OutOfTime):
         budget.work_out()
@@ -112,7 +112,7 @@ def test_time_limit_ends_work() -> None:
 
 def test_unlimited_work_is_done_immediately() -> None:
     budget = Work(steps=1, seconds=0)
-    with budget.in_turn(), work.complete(), work.unlimited():
+    with budget.in_turn(), work.unlimited():
         assert worked_out("key", lambda: steps(2 * IN_TURN), size=10 * IN_TURN) is not None
 
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 from signalbook.errors import RegistryError, SignalbookError
@@ -24,7 +25,7 @@ T = TypeVar("T")
 IN_TURN: Final = 10_000
 """The number of steps that a write may do in its turn. They take a few milliseconds, about as long as a second try."""
 _AT_ONCE: Final = 64 * 1024 * 1024
-"""If the documents of postponed work have more bytes than this, the write is interrupted at once."""
+"""If the documents that postponed work holds have more bytes than this, the write is interrupted at once."""
 _LOOK_EVERY: Final = 500
 """The number of steps between two checks of the time."""
 _BUSY: Final = 0.002
@@ -80,19 +81,29 @@ class Work:
         self._abandoned = False
         self._results: dict[Hashable, Any] = {}
         self._later: dict[Hashable, Callable[[], Any]] = {}
+        self._held: dict[bytes, bytes] = {}
         self.size = 0
-        """The number of bytes of the documents of postponed work."""
+        """The number of bytes of the documents that postponed work holds."""
 
     @contextmanager
     def in_turn(self) -> Iterator[None]:
-        """Return a context for the write's turn, in which ``worked_out`` and ``spend`` count for this work."""
+        """Return a context for the write's turn, in which ``worked_out`` and ``spend`` count for this work.
+
+        Raises ``Postponed`` at its end if the block postponed work. ``Postponed`` also replaces an error of the block,
+        because errors are reported only when all are known. It does not replace ``TooComplex``: more work cannot help.
+        """
         self._later.clear()
+        self._held.clear()
         self.size = 0
         token = _WORK.set(self)
         try:
             yield
+        except SignalbookError as error:
+            if isinstance(error, TooComplex) or not self._later:
+                raise
         finally:
             _WORK.reset(token)
+        self.raise_postponed()
 
     def work_out(self) -> None:
         """Do the postponed work, and store its results.
@@ -134,24 +145,42 @@ class Work:
         """Make the thread that does this work raise ``Abandoned`` soon. Any thread may call this."""
         self._abandoned = True
 
-    def worked_out(self, key: Hashable, compute: Callable[[], T], later: Callable[[], T], size: int) -> T | None:
+    def worked_out(
+        self, key: Hashable, compute: Callable[..., T], later: Callable[..., T], contents: Sequence[bytes], size: int
+    ) -> T | None:
         """Return or raise the result of ``compute``, or None if it is postponed. See the function ``worked_out``."""
         if key not in self._results and key not in self._later:
-            self._try(key, compute, size)
+            self._try(key, partial(compute, *contents), size)
         if key in self._results:
             result: T | RegistryError = self._results[key]
             if isinstance(result, RegistryError):
                 raise result
             return result
         if key not in self._later:
-            self._later[key] = later
-            self.size += size
+            self._later[key] = partial(later, *map(self._hold, contents))
+            self.size += 0 if contents else size
         if self.size > _AT_ONCE:
             raise Postponed
         return None
 
+    def _hold(self, content: bytes) -> bytes:
+        """Return the equal document that postponed work already holds, so that it is in memory only once."""
+        if content not in self._held:
+            self.size += len(content)
+        return self._held.setdefault(content, content)
+
+    def require(self, key: Hashable, compute: Callable[[], T], size: int) -> T:
+        """Return or raise the result of ``compute``. Raises ``Postponed`` if it is postponed."""
+        result = self.worked_out(key, compute, compute, (), size)
+        if key in self._later:
+            raise Postponed
+        return cast("T", result)
+
     def _try(self, key: Hashable, compute: Callable[[], Any], size: int) -> None:
         """Call ``compute`` now and store its result, unless that takes more steps than are left in the turn."""
+        if self._resumed is not None:  # outside of the turn
+            self._results[key] = compute()
+            return
         if size > self._left_in_turn:
             return
         before = self._spent
@@ -201,15 +230,24 @@ def spend(steps: int = 1) -> None:
 
 
 def worked_out(
-    key: Hashable, compute: Callable[[], T], *, later: Callable[[], T] | None = None, size: int = 0
+    key: Hashable,
+    compute: Callable[..., T],
+    *,
+    contents: Sequence[bytes] = (),
+    later: Callable[..., T] | None = None,
+    size: int | None = None,
 ) -> T | None:
     """Return or raise the result of ``compute``, or None if the work is postponed.
 
-    Postponed work calls ``later`` or, if that is None, ``compute``. ``key`` contains everything that the result depends
-    on. ``size`` is the number of bytes of the documents that have to be read.
+    ``compute`` is called with ``contents``, the documents to read. Postponed work calls ``later`` instead, if that is
+    not None. ``key`` contains everything that the result depends on. ``size`` is the number of bytes that have to be
+    read; None means all ``contents``.
     """
     work = _WORK.get()
-    return compute() if work is None else work.worked_out(key, compute, later or compute, size)
+    if work is None:
+        return compute(*contents)
+    size = sum(map(len, contents)) if size is None else size
+    return work.worked_out(key, compute, later or compute, contents, size)
 
 
 def known_result(key: Hashable) -> Any:
@@ -235,26 +273,14 @@ def unlimited() -> Iterator[None]:
         _WORK.reset(token)
 
 
-@contextmanager
-def complete() -> Iterator[None]:
-    """Return a context that raises ``Postponed`` at its end if the block postponed work.
-
-    ``Postponed`` also replaces an error of the block, because errors are reported only when all are known. It does not
-    replace ``TooComplex``: more work cannot help.
-    """
+def stop_if_postponed() -> None:
+    """Raise ``Postponed`` if the current request has postponed work, so that nothing is stored in vain."""
     work = _WORK.get()
-    try:
-        yield
-    except SignalbookError as error:
-        if work is not None and not isinstance(error, TooComplex):
-            work.raise_postponed()
-        raise
     if work is not None:
         work.raise_postponed()
 
 
 def require(key: Hashable, compute: Callable[[], T], *, size: int = 0) -> T:
     """Return or raise the result of ``compute`` as ``worked_out`` does, but raise ``Postponed`` if it is postponed."""
-    with complete():
-        result = worked_out(key, compute, size=size)
-    return cast("T", result)  # without a result, ``complete`` raised
+    work = _WORK.get()
+    return compute() if work is None else work.require(key, compute, size)

@@ -469,7 +469,11 @@ class Session:
         return ended
 
     def finish(self) -> None:
-        """Write the changes to the outbox and the actions to the audit. Call this last, just before the commit."""
+        """Write the changes to the outbox and the actions to the audit. Call this last, just before the commit.
+
+        Raises ``Postponed`` if a check of what was written is missing.
+        """
+        work.stop_if_postponed()
         changes = self.changes if self._changes else []
         if changes:
             documents = [change.to_json() for change in changes]
@@ -497,22 +501,22 @@ class Session:
         configured = self._config.execute_embedded(command)
         loader = self._make_loader(command.base_url)
         context = self._make_context(command.flags, command.target, loader, command.accepted_rules)
-        with work.complete():
-            if command.method is Method.DELETE:
-                self._permission.check_deletion(command)
-                tree, deletion = loader.read_deletion(command, context)
-                result = CommandDecision(command, tree, context).delete(deletion)
-                self._permission.check_deleted_subjects(tree)
-            else:
-                intent = read_intent(command, context.model)
-                self._permission.check_intent(intent)
-                tree = loader.read_tree(command, intent, context)
-                result = CommandDecision(command, tree, context).add(intent)
-                self._permission.check_subjects(tree)
-                # The least important findings come last, because the list may be cut off.
-                findings = sorted((*context.findings, *self._check_domain_rules(tree, context)), key=_is_information)
-                result = replace(result, findings=tuple(findings[:MAX_FINDINGS]))
-            described = describe(tree, context.documents)
+        if command.method is Method.DELETE:
+            self._permission.check_deletion(command)
+            tree, deletion = loader.read_deletion(command, context)
+            result = CommandDecision(command, tree, context).delete(deletion)
+            self._permission.check_deleted_subjects(tree)
+        else:
+            intent = read_intent(command, context.model)
+            self._permission.check_intent(intent)
+            tree = loader.read_tree(command, intent, context)
+            result = CommandDecision(command, tree, context).add(intent)
+            self._permission.check_subjects(tree)
+            # The least important findings come last, because the list may be cut off.
+            findings = sorted((*context.findings, *self._check_domain_rules(tree, context)), key=_is_information)
+            result = replace(result, findings=tuple(findings[:MAX_FINDINGS]))
+        described = describe(tree, context.documents)
+        work.stop_if_postponed()
         result = self._store(result, tree, context.documents, configured, command.base_url, described)
         if command.method is not Method.DELETE:
             self._permission.check_changes(intent, result.changes)

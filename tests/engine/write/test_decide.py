@@ -1,5 +1,6 @@
 import json
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,17 +8,18 @@ import pytest
 from tests.engine.conftest import Make, Registry, model_of
 
 from signalbook.engine.capabilities import list_initial
+from signalbook.engine.checks import check_documents
 from signalbook.engine.write.commands import Command, Method, read_intent
 from signalbook.engine.write.context import Context, CrossReferences, DocumentNotStored, Documents, Lookup, Stored
 from signalbook.engine.write.decide import CommandDecision
-from signalbook.engine.write.references import check_with_references
+from signalbook.engine.write.references import make_document
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.formats.compatibility import SchemaText
 from signalbook.model import Model, builtin, compile_model
 from signalbook.storage.base import Row
 from signalbook.values import JSON, JSONObject, digest
-from signalbook.work import IN_TURN, Work
+from signalbook.work import IN_TURN, Postponed, Work
 from signalbook.xid import ROOT, Xid
 
 FILES = "/dirs/d1/files"
@@ -174,9 +176,10 @@ def test_work_after_a_turn_uses_references_as_the_turn_resolved_them() -> None:
         loader = UncommittedLoader(row, content)
         context = context_of(command, compile_model(model_of()), loader)
         name = context.documents.keep(large)
-        texts = [(name, "JsonSchema/draft-07")]
-        with budget.in_turn():
-            outcome = check_with_references("key", texts, schema, lambda text: [text.resolve(str(other))], context)
+        outcome = None
+        with suppress(Postponed), budget.in_turn():
+            document = make_document(name, "JsonSchema/draft-07", schema, context)
+            outcome = check_documents("key", [document], lambda text: [text.resolve(str(other))])
         if outcome is not None:
             break
         loader.documents.loaded.clear()  # as ``Documents.forget`` does for a Resource with many Versions
@@ -192,7 +195,7 @@ def test_schemas_with_equal_documents_and_references_are_checked_together() -> N
     row = Row(key=1, parent=0, xid=other, document=digest(content), **stamps)
     command = Command(method=Method.PUT, target=ROOT, body={})
     context = context_of(command, compile_model(model_of()), UncommittedLoader(row, content))
-    texts = [(context.documents.keep(b"x"), "JsonSchema/draft-07")]
+    name = context.documents.keep(b"x")
     resolved: list[bytes | None] = []
 
     def check(text: SchemaText) -> list[bytes | None]:
@@ -203,7 +206,8 @@ def test_schemas_with_equal_documents_and_references_are_checked_together() -> N
     with Work(steps=0, seconds=0).in_turn():
         for number in range(10):
             schema = Xid.parse(f"/dirs/d/files/f{number}/versions/1")
-            outcome = check_with_references("key", texts, schema, check, context)
+            document = make_document(name, "JsonSchema/draft-07", schema, context)
+            outcome = check_documents("key", [document], check)
             assert outcome is not None
             assert outcome.items == [content]
     assert resolved[-1] == content

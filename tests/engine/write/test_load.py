@@ -20,6 +20,7 @@ from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Meth
 from signalbook.engine.write.context import Context, Documents, Stored
 from signalbook.engine.write.lineage import make_semver_key
 from signalbook.engine.write.load import WriteLoader, load_entities
+from signalbook.engine.write.references import WriteReferences
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
@@ -253,16 +254,18 @@ def test_references_are_resolved_to_xids(uri: str, expected: str | None) -> None
     assert named(uri, BASE) == (None if expected is None else Xid.parse(expected))
 
 
+def resolve_text(context: Context, uri: str) -> bytes | None:
+    document = WriteReferences(FROM, context, []).resolve(uri)
+    return None if document is None else document.text
+
+
 def test_references_resolve_to_documents(registry: Registry) -> None:
     """The document is that of the default Version, of a Version, of the target of an xref, or none (G-16)."""
     registry.put(F1, {"versions": {"v1": {"file": {"a": 1}}, "v2": {"file": {"a": 2}}}})
     registry.put("/dirs/d1/files/f2", {"meta": {"xref": F1}})
     with registry.store.read() as reader:
         context = context_of(registry, reader)
-
-        def resolve(uri: str) -> bytes | None:
-            return asked(context, partial(context.resolve, FROM, uri))
-
+        resolve = partial(resolve_text, context)
         assert resolve(F1) == resolve("/dirs/d1/files/f2") == b'{"a":2}'
         assert resolve(f"{F1}/versions/v1") == b'{"a":1}'
         assert resolve("/dirs/d1/files/f3") is None
@@ -276,7 +279,7 @@ def test_entities_being_written_take_precedence(registry: Registry) -> None:
         tree = load_entities(reader.entities, [], [Xid.parse(F1)])
         context.stored.written = tree.resources
         tree.resources[Xid.parse(F1)].versions["1"].document = context.documents.keep(b"new")
-        assert context.resolve(FROM, F1) == b"new"
+        assert resolve_text(context, F1) == b"new"
         tree.resources[Xid.parse(F1)].versions.clear()
-        assert context.resolve(FROM, F1) is None
+        assert resolve_text(context, F1) is None
         assert context.take_missing() is None

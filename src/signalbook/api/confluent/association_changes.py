@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
@@ -56,6 +57,7 @@ from signalbook.confluent.naming import Subject, parse_subject
 from signalbook.engine.engine import Session
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, JSONObject
+from signalbook.work import Postponed
 
 _DRY_RUN: Final = "dryRun"
 
@@ -115,7 +117,10 @@ def batch_mutate(session: Session, request: ConfluentRequest, subjects: Subjects
 
     An error that is found only when a schema is registered or a subject deleted fails the whole batch.
     """
-    results: list[JSON] = [_mutate(session, request, body) for body in read_batch(request)]
+    results: list[JSON] = []
+    for body in read_batch(request):
+        with suppress(Postponed):  # go on, so that the next schemas are checked before the next try, too
+            results.append(_mutate(session, request, body))
     return _end_request(request, answer({"results": results}))
 
 

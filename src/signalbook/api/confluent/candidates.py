@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from signalbook.api.confluent.equivalence import SentSchema, find_equivalent
 from signalbook.api.confluent.requests import ConfluentRequest
-from signalbook.api.confluent.resolution import ReferredSchemas, check_within_budget, find_referred, load_resolver
+from signalbook.api.confluent.resolution import ReferredSchemas, find_referred, load_resolver, make_document
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.errors import (
@@ -37,12 +37,13 @@ from signalbook.confluent.schemas import (
     schema_type,
 )
 from signalbook.confluent.tags import list_tags
+from signalbook.engine.checks import check_documents
 from signalbook.formats import SchemaError
 from signalbook.formats.avro.document import READABLE_FAULTS, list_defined_names
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.protobuf.compiler import UNDEFINED
 from signalbook.values import JSON, JSONObject, digest
-from signalbook.work import complete
+from signalbook.work import Postponed
 
 _LATEST: Final = -1
 """The version number by which a request names the latest version."""
@@ -163,8 +164,9 @@ def _normalize(body: SchemaBody, text: SchemaText, accepted_rules: frozenset[str
 
     In a write, raises ``Postponed`` if this takes too long for the turn.
     """
-    with complete():
-        outcome = check_within_budget("normalized", (text,), _normalize_text)
+    outcome = check_documents("normalized", [make_document(text)], _normalize_text)
+    if outcome is None:
+        raise Postponed
     if outcome.error is None:
         return replace(body, text=outcome.items[0])
     findings = outcome.error.findings if isinstance(outcome.error, SchemaError) else ()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
-from signalbook.api.confluent.resolution import check_within_budget, load_resolver
+from signalbook.api.confluent.resolution import load_resolver, make_document
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.metadata import properties
@@ -14,6 +14,7 @@ from signalbook.confluent.naming import GROUPS, Subject
 from signalbook.confluent.reserved import find_conflicts, list_reserved_fields
 from signalbook.confluent.schemas import read_stored_references
 from signalbook.confluent.settings import rule
+from signalbook.engine.checks import CheckResult, check_documents, compare_documents
 from signalbook.engine.engine import Session
 from signalbook.engine.write.apply import ChangeAction, EventEntity
 from signalbook.errors import RegistryError
@@ -29,7 +30,6 @@ from signalbook.formats.compatibility import (
 from signalbook.formats.protobuf import FORMAT as PROTOBUF
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONObject, dump_json
-from signalbook.work import complete
 from signalbook.xid import Xid
 
 Reason: TypeAlias = tuple[str, SchemaVersion | None]
@@ -60,7 +60,7 @@ def find_differences(
     """Return the reasons why a schema with this ``metadata`` may not follow ``versions`` by ``config``; empty if it
     may.
 
-    In a write, call this within ``work.complete``: reasons are missing if a comparison takes too long for its turn.
+    In a write, reasons are missing if a comparison takes too long for its turn: the write is tried again.
     """
     required_rule = rule(config[_LEVEL])
     compared = _select_comparable(metadata, config, versions)
@@ -69,11 +69,9 @@ def find_differences(
         return reasons
     policy = str(config.get("compatibilityPolicy"))
     for old in reversed(compared if is_transitive(required_rule) else compared[-1:]):
-        outcome = check_within_budget(
-            ("differences", required_rule, policy),
-            (new, text_of(old, subjects)),
-            partial(_list_pair_differences, required_rule, policy),
-        )
+        outcome = _compare(required_rule, policy, new, text_of(old, subjects))
+        if outcome is None:
+            continue
         if outcome.error is not None:
             return [(f"version {old.version} cannot be compared: {outcome.error}", old)]
         types = _AVRO_ERROR_TYPES if find_family(new.format) == "avro" else {}
@@ -91,7 +89,9 @@ def _find_field_conflicts(new: SchemaText, metadata: JSON, compared: Sequence[Sc
     if not (reserved or before):
         return []
     find = partial(find_conflicts, reserved=reserved, reserved_before=before)
-    outcome = check_within_budget(("reserved", reserved, before), (new,), find)
+    outcome = check_documents(("reserved", reserved, before), [make_document(new)], find)
+    if outcome is None:
+        return []
     if outcome.error is not None:
         return [(f"its fields cannot be read: {outcome.error}", None)]
     return [(conflict, None) for conflict in outcome.items]
@@ -108,32 +108,44 @@ def explain(reasons: Sequence[Reason], config: JSONObject) -> list[str]:
     return [*texts, *(f"{{{member}}}" for member in about)]
 
 
-def _list_pair_differences(
+def _compare(
     required_rule: str, policy: str, new: SchemaText, old: SchemaText
-) -> list[tuple[Direction, Difference]]:
-    """Return the reasons why ``new`` may not follow ``old``, as ``list_differences``, by the ``policy`` of the config.
+) -> CheckResult[tuple[Direction, Difference]] | None:
+    """Return the reasons why ``new`` may not follow ``old``, by the ``policy`` of the config. None as for
+    ``check_documents``.
 
     Protobuf schemas are compared by their bytes on the wire, as Confluent does, unless the policy is ``STRICT``. With
     the policy ``LENIENT``, writers with a JSON Schema are assumed to write only properties that the schema names.
     """
     families = {find_family(new.format), find_family(old.format)}
+    documents = [make_document(new), make_document(old)]
     if families == {"protobuf"} and policy != "STRICT":
-        return [
-            (direction, difference)
-            for direction in list_directions(required_rule)
-            for difference in PROTOBUF.wire_differences(*((new, old) if direction == "backward" else (old, new)))
-        ]
+        return check_documents(("wire", required_rule), documents, partial(_list_wire_differences, required_rule))
     if families == {"jsonschema"} and policy == "LENIENT":
-        return [
-            violation
-            for direction in list_directions(required_rule)
-            for violation in (
-                list_differences(direction, new, _close(old))
-                if direction == "backward"
-                else list_differences(direction, _close(new), old)
-            )
-        ]
-    return list_differences(required_rule, new, old)
+        return check_documents(("lenient", required_rule), documents, partial(_list_lenient_differences, required_rule))
+    return compare_documents(required_rule, *documents)
+
+
+def _list_wire_differences(required_rule: str, new: SchemaText, old: SchemaText) -> list[tuple[Direction, Difference]]:
+    return [
+        (direction, difference)
+        for direction in list_directions(required_rule)
+        for difference in PROTOBUF.wire_differences(*((new, old) if direction == "backward" else (old, new)))
+    ]
+
+
+def _list_lenient_differences(
+    required_rule: str, new: SchemaText, old: SchemaText
+) -> list[tuple[Direction, Difference]]:
+    return [
+        violation
+        for direction in list_directions(required_rule)
+        for violation in (
+            list_differences(direction, new, _close(old))
+            if direction == "backward"
+            else list_differences(direction, _close(new), old)
+        )
+    ]
 
 
 def _close(text: SchemaText) -> SchemaText:
@@ -202,9 +214,8 @@ def check_levels(session: Session, default_group: str) -> None:
     for version in subjects.versions(rows.values()):
         if version.xid is not None:
             xids_by_subject.setdefault(version.subject, set()).add(version.xid)
-    with complete():
-        for subject, xids in xids_by_subject.items():
-            _check_subject(subjects, subject, xids)
+    for subject, xids in xids_by_subject.items():
+        _check_subject(subjects, subject, xids)
 
 
 def _is_written(entity: EventEntity, action: ChangeAction) -> bool:

@@ -25,8 +25,9 @@ from signalbook.confluent.protobuf import list_numbers, normalize_document, spli
 from signalbook.confluent.schemas import Reference, canonical_text, read_stored_references, schema_type
 from signalbook.formats import SchemaError
 from signalbook.values import JSON, JSONObject, digest
-from signalbook.work import require, spend
+from signalbook.work import Postponed, known_result, spend, worked_out
 
+_NOT_FOUND: Final = -1
 _VERSIONS_AT_ONCE: Final = 100
 """The number of versions that are compared together. All schemas that they refer to are in memory at the same time."""
 
@@ -83,15 +84,22 @@ def find_equivalent(
     if deleted:
         versions += [version for version in subjects.deleted(subject) if _can_equal(sent, version.attributes)]
     newest_first = sorted(versions, key=lambda version: version.version, reverse=True)
+    postponed: list[Hashable] = []
     for batch in batched(newest_first, _VERSIONS_AT_ONCE):
         candidates = list(_list_candidates(subjects, sent, batch))
-        position = require(
-            _make_key(sent, candidates),
+        key = _make_key(sent, candidates)
+        position = worked_out(
+            key,
             partial(_find_first_equal, sent, candidates),
+            later=partial(_find_unless_found, sent, candidates, tuple(postponed)),
             size=sum(candidate.size for candidate in candidates),
         )
-        if position is not None:
+        if position is None:
+            postponed.append(key)  # go on, so that the next versions are compared before the next try, too
+        elif not postponed and position != _NOT_FOUND:
             return candidates[position].version
+    if postponed:
+        raise Postponed
     return None
 
 
@@ -118,13 +126,19 @@ def _make_key(sent: SentSchema, candidates: Sequence[_Candidate]) -> Hashable:
     return "equivalent", sent.type, sent.normalize, digest(sent.text.encode("utf-8")), sent.resolve.digests, stored
 
 
-def _find_first_equal(sent: SentSchema, candidates: Sequence[_Candidate]) -> int | None:
-    """Return the position of the first candidate that has the schema ``sent``, or None."""
+def _find_first_equal(sent: SentSchema, candidates: Sequence[_Candidate]) -> int:
+    """Return the position of the first candidate that has the schema ``sent``, or ``_NOT_FOUND``."""
     for position, candidate in enumerate(candidates):
         spend(len(sent.text) + len(candidate.version.document))
         if _is_equal(sent, candidate):
             return position
-    return None
+    return _NOT_FOUND
+
+
+def _find_unless_found(sent: SentSchema, candidates: Sequence[_Candidate], newer: Sequence[Hashable]) -> int:
+    """Return the result of ``_find_first_equal``, or ``_NOT_FOUND`` if a search with a key in ``newer`` found one."""
+    is_found = any(known_result(key) != _NOT_FOUND for key in newer)
+    return _NOT_FOUND if is_found else _find_first_equal(sent, candidates)
 
 
 def _can_equal(sent: SentSchema, attributes: JSONObject) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 from signalbook.api.confluent.associations import (
@@ -26,7 +25,7 @@ from signalbook.api.confluent.queries import (
 )
 from signalbook.api.confluent.references import check_unreferred, note
 from signalbook.api.confluent.requests import ConfluentRequest, answer
-from signalbook.api.confluent.resolution import check_within_budget
+from signalbook.api.confluent.resolution import make_document
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion, parse_version
 from signalbook.api.kernel.responses import Response
@@ -61,16 +60,16 @@ from signalbook.confluent.schemas import (
 from signalbook.confluent.settings import READ_ONLY
 from signalbook.confluent.tags import read_tags
 from signalbook.documents import guess_content_type
+from signalbook.engine.checks import check_alone, check_whole
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
-from signalbook.formats.base import Format, find
-from signalbook.formats.references import Importing, has_open_references, is_importing
+from signalbook.formats.base import find
+from signalbook.formats.references import has_open_references, is_importing
 from signalbook.storage.confluent import IdTaken
-from signalbook.values import JSON, Finding, JSONObject, digest
-from signalbook.work import complete, require
+from signalbook.values import JSON, JSONObject
 
 _TAGS: Final = ("tagsToAdd", "tagsToRemove")
 _TAGGING: Final = frozenset({"newVersion", "metadata", "ruleSet", "rulesToMerge", "rulesToRemove", *_TAGS})
@@ -83,7 +82,7 @@ _MAX_SHOWN_REASONS: Final = 10
 def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
     """Raise 42201 unless the schema is valid.
 
-    In a write, raises ``Postponed`` if the check takes too long for its turn.
+    In a write, nothing is raised if the check takes too long for its turn: the write is tried again.
     """
     if new.format in request.sound:
         return
@@ -91,10 +90,18 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
     if reader is None:  # pragma: no cover  # the three are part of the program
         raise invalid_schema(f"no reader for {new.format}")
     try:
-        findings = [] if new.body.references else _check_alone(reader, new)
+        document = make_document(new.text)
+        findings = [] if new.body.references else check_alone(reader, document)
         # If a document refers to others, it can only be checked together with them.
-        if is_importing(reader) and (new.body.references or has_open_references(findings)):
-            findings = _check_whole(reader, new)
+        has_references = bool(new.body.references) or has_open_references(findings or ())
+        is_whole = has_references and is_importing(reader)
+        if is_whole:
+            result = check_whole(reader, document)
+            if result is not None and result.error is not None:
+                raise result.error
+            findings = None if result is None else result.items
+        if findings is None:
+            return
         faults = [
             finding for finding in findings if finding.severity == "error" and finding.rule not in new.accepted_rules
         ]
@@ -104,22 +111,6 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
         raise invalid_schema(str(error)) from None
     if not new.body.references:  # the schemas that it refers to may change before the write
         request.sound.add(new.format)
-
-
-def _check_alone(reader: Format, new: RegistrationCandidate) -> list[Finding]:
-    """Check a schema without its references. The result is cached under the same key as in the engine."""
-    document = new.body.document
-    key = (digest(document), new.format)
-    return require(key, partial(reader.check, document, new.format), size=len(document))
-
-
-def _check_whole(reader: Importing, new: RegistrationCandidate) -> list[Finding]:
-    """Check a schema together with its references."""
-    with complete():
-        outcome = check_within_budget("whole", (new.text,), reader.check_whole)
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.items
 
 
 def find_known_version(request: ConfluentRequest, subjects: Subjects) -> Response | None:
@@ -220,8 +211,7 @@ def _check_mode(new: RegistrationCandidate, mode: str) -> None:
 def _check_compatible(subjects: Subjects, new: RegistrationCandidate) -> None:
     config = subjects.config(new.subject)
     before = list_predecessors(subjects, new.subject, config)
-    with complete():
-        reasons = find_differences(new.text, new.body.metadata, config, before, subjects)
+    reasons = find_differences(new.text, new.body.metadata, config, before, subjects)
     if reasons:
         raise incompatible(new.subject, f"details: [{'; '.join(explain(reasons[:_MAX_SHOWN_REASONS], config))}]")
 

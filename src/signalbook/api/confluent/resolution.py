@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Final, TypeVar
+from functools import cached_property
 
 import msgspec
 
-from signalbook import work
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.avro import inline_named_types
 from signalbook.confluent.errors import invalid_schema, too_large
 from signalbook.confluent.protobuf import build_file_descriptor
 from signalbook.confluent.schemas import Reference, read_stored_references
-from signalbook.engine.write.references import CheckResult, check_texts
+from signalbook.engine.checks import CheckedDocument
 from signalbook.formats.avro.document import list_defined_names
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.references import MAX_REFERENCES, match_reference
 from signalbook.values import digest, dump_json
-
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -45,9 +41,6 @@ class ReferredSchemas:
     def digests(self) -> tuple[tuple[str, str], ...]:
         """The name and the digest of each schema."""
         return tuple((name, digest(document)) for name, document in self.documents.items())
-
-
-_NO_SCHEMAS: Final = ReferredSchemas({})
 
 
 def load_resolver(
@@ -78,34 +71,11 @@ def load_resolver(
     return ReferredSchemas({**types, **documents})
 
 
-def check_within_budget(
-    key: Hashable, texts: Sequence[SchemaText], check: Callable[..., list[Item]]
-) -> CheckResult[Item]:
-    """Return the result of ``check`` for ``texts``. It is empty if it takes too long for the turn of this write.
-
-    ``key`` identifies what ``check`` does. In a write, call this within ``work.complete``, which ends the turn if a
-    result is missing. The write is then tried again with that result.
-    """
-    referred = [_read_referred(text) for text in texts]
-    names = [
-        (digest(text.document), text.format, schemas.digests) for text, schemas in zip(texts, referred, strict=True)
-    ]
-    size = sum(len(text.document) for text in texts) + sum(schemas.size for schemas in referred)
-    outcome = work.worked_out((key, *names), partial(_spend_and_check, check, texts), size=size)
-    return CheckResult(items=[], error=None, referred={}) if outcome is None else outcome
-
-
-def _read_referred(text: SchemaText) -> ReferredSchemas:
-    if text.resolve is None:
-        return _NO_SCHEMAS
-    if not isinstance(text.resolve, ReferredSchemas):
-        raise TypeError("resolve must be ReferredSchemas, because the cache key needs the digests of all schemas")
-    return text.resolve
-
-
-def _spend_and_check(check: Callable[..., list[Item]], texts: Sequence[SchemaText]) -> CheckResult[Item]:
-    work.spend(sum(len(text.document) for text in texts))
-    return check_texts(check, texts)
+def make_document(text: SchemaText) -> CheckedDocument:
+    """Return the schema ``text`` as a document to check."""
+    return CheckedDocument.from_text(
+        text, scope=text.resolve.digests if isinstance(text.resolve, ReferredSchemas) else None
+    )
 
 
 def find_referred(

@@ -68,11 +68,11 @@ register_url_convertor("any", AnyPath())
 
 CORRELATION: Final = "xRegistry-xregcorrelationid"
 """The header of the response to a write that changed something."""
-_MOST_TRIES: Final = 200
+_MAX_TRIES: Final = 10
 """The maximum number of attempts of a write.
 
-Each command of a request may need two more attempts for its large documents, and another one whenever a schema that
-they refer to has changed.
+One attempt finds nearly all work that has to be postponed. More are needed if one result decides what has to be worked
+out next, and whenever a schema that the documents refer to has changed.
 """
 _STOPPED: Final = "this server stops: send the request again"
 _STOPPED_WRITE: Final = "this server stops; whether the write was kept is unknown: read it again"
@@ -179,7 +179,7 @@ class Kernel:
             with budget.in_turn():
                 return work(batch)
 
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             try:
                 return await self.commits.write(run, alone=alone, about=about)
             except Postponed:

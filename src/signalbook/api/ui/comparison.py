@@ -15,13 +15,14 @@ from urllib.parse import urlencode
 from signalbook.api.ui.attributes import AttributeValues, Shown, moment
 from signalbook.api.ui.documents import detect_language, format_json
 from signalbook.api.ui.pages import Crumb, Page, UIRequest, build_crumbs
+from signalbook.engine.checks import compare_texts
 from signalbook.engine.read.pages import PageRequest
 from signalbook.engine.read.schemas import SchemaReferences, load_schema
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats.base import extract_text
-from signalbook.formats.compatibility import Difference, Direction, SchemaText, convert_difference, list_differences
+from signalbook.formats.compatibility import Difference, Direction, SchemaText, convert_difference
 from signalbook.values import JSON, JSONObject, dump_json
 from signalbook.work import OutOfTime, TooComplex, Work
 from signalbook.xid import Kind, Xid, XidError
@@ -275,8 +276,9 @@ def _list_verdicts(view: View, request: UIRequest, old: _Side, new: _Side) -> It
             yield Verdict(direction=direction, question=question, answer="not known", why=obstacle)
             continue
         try:
-            with Work(steps=request.settings.max_work, seconds=_WORK_SECONDS).on_the_spot():
-                pairs = list_differences(direction, *texts)
+            limits = Work(steps=request.settings.max_work, seconds=_WORK_SECONDS)
+            new_text, old_text = texts
+            pairs = compare_texts(direction, new_text, old_text, limits)
         except (SchemaError, LookupError, TooComplex, OutOfTime) as error:
             yield Verdict(
                 direction=direction, question=question, answer="not known", why=str(error)[:_MAX_REASON_CHARS]

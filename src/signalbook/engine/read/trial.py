@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from signalbook.batches import batched
+from signalbook.engine.checks import compare_texts
 from signalbook.engine.read.impact import MAX_DEPENDENTS, MAX_DEPTH, BackwardLinks, Dependent
 from signalbook.engine.read.schemas import SchemaReferences, StoredSchema, load_schema
 from signalbook.engine.read.view import View
@@ -18,7 +19,7 @@ from signalbook.engine.search.links import IMPORT
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats.base import extract_text
-from signalbook.formats.compatibility import SchemaText, convert_difference, list_differences
+from signalbook.formats.compatibility import SchemaText, convert_difference
 from signalbook.storage.base import Row
 from signalbook.values import Finding, JSONObject, dump_json
 from signalbook.work import OutOfTime, TooComplex, Work
@@ -243,8 +244,7 @@ class _Trial:
 
     def _compare(self, xid: Xid, rule: str, new: SchemaText, old: SchemaText) -> TrialEffect:
         try:
-            with self._work.on_the_spot():
-                differences = list_differences(rule, new, old)
+            differences = compare_texts(rule, new, old, self._work)
         except (LookupError, TooComplex, OutOfTime) as error:
             return TrialEffect(outcome="unknown", rule=rule, why=str(error))
         except SchemaError as error:
@@ -260,8 +260,7 @@ class _Trial:
     def _judge_unreadable(self, rule: str, old: SchemaText, error: SchemaError) -> TrialEffect:
         """Return the effect on a schema that cannot be read after the change: ``breaks`` if it can be read now."""
         try:
-            with self._work.on_the_spot():
-                list_differences(rule, old, old)
+            compare_texts(rule, old, old, self._work)
         except (SchemaError, LookupError, TooComplex, OutOfTime) as now:
             return TrialEffect(outcome="unknown", rule=rule, why=f"what is stored cannot be read: {now}")
         return TrialEffect(outcome="breaks", rule=rule, why=f"it could not be read any more: {error}")

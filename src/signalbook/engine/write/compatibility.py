@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
 from typing import Final
 
 from signalbook.batches import batched
 from signalbook.engine import capabilities
+from signalbook.engine.checks import compare_documents
 from signalbook.engine.write.context import MAX_LOADED, Context, Lookup
 from signalbook.engine.write.entities import VALIDATION
 from signalbook.engine.write.lineage import find_roots
-from signalbook.engine.write.references import check_with_references, find_mentioned, load_documents
+from signalbook.engine.write.references import find_mentioned, load_documents, make_document
 from signalbook.engine.write.validation import check_formats, check_imports, make_outcome, set_outcome
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
@@ -25,7 +25,6 @@ from signalbook.formats.compatibility import (
     convert_difference,
     find_comparison,
     is_transitive,
-    list_differences,
 )
 from signalbook.model import ResourceType
 from signalbook.storage.base import Row
@@ -276,8 +275,11 @@ def _compare_pair(
     if comparisons.compared >= MAX_PAIRS:
         return f"more than {MAX_PAIRS} comparisons in one request"
     comparisons.compared += 1
-    texts = [(copy.document, str(copy.attributes["format"])) for copy in (version, ancestor)]
-    outcome = check_with_references(pair, texts, version.xid, partial(list_differences, rule), context)
+    new, old = (
+        make_document(copy.document, str(copy.attributes["format"]), version.xid, context)
+        for copy in (version, ancestor)
+    )
+    outcome = compare_documents(rule, new, old)
     if outcome is None:
         return None
     if outcome.error is not None:
@@ -292,7 +294,7 @@ def _compare_pair(
             convert_difference(direction, difference, document=str(version.xid), against=against)
             for direction, difference in differences[: MAX_DIFFERENCES - len(comparisons.findings)]
         ]
-    elif not outcome.referred:  # referenced documents may change, and the key has only two digests
+    elif not any(outcome.referred):  # referenced documents may change, and the key has only two digests
         _remember_pair(pair)
     return None
 

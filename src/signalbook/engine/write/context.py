@@ -337,22 +337,22 @@ class Context:
         """Return True if the request's ``ignore`` flag contains ``name`` (R204)."""
         return name in self.flags.ignore
 
-    def resolve(self, referring: Xid, uri: str) -> bytes | None:
-        """Return the document that the schema ``referring`` refers to as ``uri``, as this write leaves it.
+    def find_referred(self, referring: Xid, uri: str) -> str | None:
+        """Return the digest of the document that ``referring`` refers to as ``uri``, as this write leaves it.
 
-        Nothing is fetched from the network. None if there is no such document, or if it is not loaded yet
+        Nothing is fetched from the network. None if there is no such document, or if its Version is not loaded yet
         (``missing``).
         """
         stated = self._find_reference(referring, uri)
         if stated is not None:
-            return self._read_document(stated)
+            return self._find_document(stated)
         for xid in map(self.stored.find_named, read_as_xids(uri)):
             # The path of a file may look like an xid, so check that its types exist.
             if xid is not None and self.model.resource_type(xid) is not None:
-                content = self._read_document(xid)
-                if content is not None or xid in self.stored.missing or not uri.endswith(".proto"):
-                    return content
-        return self._read_document(self.stored.names.find(uri, referring, self._apply_renames))
+                document = self._find_document(xid)
+                if document is not None or xid in self.stored.missing or not uri.endswith(".proto"):
+                    return document
+        return self._find_document(self.stored.names.find(uri, referring, self._apply_renames))
 
     def _find_reference(self, schema: Xid, name: str) -> Xid | None:
         """Return the Version that the attribute ``references`` of ``schema``, or of a schema it refers to, calls
@@ -438,13 +438,9 @@ class Context:
         root = schema.root if owner is None else import_root(owner.attributes)
         return ReferableSchema(schema.xid, schema.format, schema.name, root, schema.identities)
 
-    def _read_document(self, xid: Xid | None) -> bytes | None:
-        if xid is None:
-            return None
-        version = self.stored.find_shown_after_write(xid)
-        return (
-            None if version is None or version.document is None else extract_text(self.documents.read(version.document))
-        )
+    def _find_document(self, xid: Xid | None) -> str | None:
+        version = None if xid is None else self.stored.find_shown_after_write(xid)
+        return None if version is None else version.document
 
     def take_missing(self, *, contents: bool = False) -> Lookup | None:
         """Return a lookup of the data requested since the last call that is not loaded yet, or None if nothing is

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import chain, islice
 from typing import Final
 
 from signalbook import work
+from signalbook.engine.checks import check_alone, check_whole
 from signalbook.engine.write.context import Context
-from signalbook.engine.write.references import check_with_references
+from signalbook.engine.write.references import make_document
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.formats import base as formats
-from signalbook.formats.base import IMPORT, SchemaError
+from signalbook.formats.base import SchemaError
 from signalbook.formats.references import has_open_references, is_importing
 from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messageids
 from signalbook.messages.definitions.lint import lint_selectors, review, review_borrowed
@@ -68,13 +68,12 @@ def _check_inline_schema(version: VersionCopy, context: Context) -> list[Finding
     schema, name = version.attributes.get("dataschema"), version.attributes.get("dataschemaformat")
     if schema is None or not isinstance(name, str) or (reader := formats.find(name)) is None:
         return []
-    content = inline_document(schema)
-    key = "dataschema", content, name
-    findings = work.worked_out(key, partial(reader.check, content, name), size=len(content)) or []
-    if not has_open_references(findings) or not is_importing(reader):
-        return findings
-    texts = [(context.documents.keep(content), name)]
-    outcome = check_with_references((*key, IMPORT), texts, version.xid, reader.check_whole, context)
+    document = make_document(context.documents.keep(inline_document(schema)), name, version.xid, context)
+    findings = check_alone(reader, document)
+    may_import = is_importing(reader) and (findings is None or has_open_references(findings))
+    if not may_import:
+        return findings or []
+    outcome = check_whole(reader, document)
     if outcome is None:
         return []
     unresolved = outcome.error.findings if isinstance(outcome.error, SchemaError) else ()

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Final, Generic, TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
 
-from signalbook import work
+from signalbook.engine.checks import CheckedDocument, ReferredDocument
 from signalbook.engine.search.links import find_mentions
 from signalbook.engine.write.context import MAX_LOADED, Context, DocumentNotStored, Lookup
-from signalbook.formats import SchemaError
-from signalbook.formats.base import Resolve, extract_text
-from signalbook.formats.compatibility import SchemaText
+from signalbook.formats.base import extract_text
 from signalbook.xid import Xid
 
 _MAX_SEARCHED_BYTES: Final = 1 << 14
@@ -20,7 +17,6 @@ _MAX_SEARCHED_BYTES: Final = 1 << 14
 
 The references of larger documents become known when these are parsed.
 """
-Item = TypeVar("Item")
 
 
 def load_documents(names: Iterable[str | None], context: Context) -> None:
@@ -49,126 +45,74 @@ def find_mentioned(names: Iterable[str | None], context: Context) -> frozenset[X
     return frozenset(xids)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckResult(Generic[Item]):
-    """The result of checking documents, and the referenced documents it depends on, by URI.
+def make_document(name: str | None, format: str, xid: Xid, context: Context) -> CheckedDocument:
+    """Return the document with the digest ``name``, whose references are those of the schema ``xid``."""
+    references = WriteReferences(xid, context, [name])
+    return CheckedDocument(name=name, content=references.read(name), format=format, references=references, scope=xid)
 
-    ``error`` is the reason why there is no result, else None.
+
+class WriteReferences:
+    """The documents that the schema ``xid`` refers to, as the write in ``context`` leaves them.
+
+    Documents are loaded when they are needed, because only the format knows to which schemas a schema refers. The
+    references of the documents ``names``, which are being checked, are guessed and loaded together.
     """
 
-    items: list[Item]
-    error: SchemaError | LookupError | None
-    referred: Mapping[str, bytes | None]
+    def __init__(self, xid: Xid, context: Context, names: Iterable[str | None]) -> None:
+        self._xid = xid
+        self._context = context
+        self._names = {name for name in names if name is not None}
+        self._is_after_turn = False
+        self._resolved: Mapping[str, str | None] = {}
+        self._contents: dict[str, bytes] = {}
 
+    def freeze(self, resolved: Mapping[str, str | None]) -> WriteReferences:
+        """Return the references after the turn of the write, which are loaded from the committed data.
 
-def check_with_references(
-    key: Hashable,
-    texts: list[tuple[str | None, str]],
-    xid: Xid,
-    check: Callable[..., list[Item]],
-    context: Context,
-) -> CheckResult[Item] | None:
-    """Return the result of ``check`` for the documents ``texts`` (digest and format). None if the check is postponed.
+        ``resolved`` are references that the turn resolved. They are not resolved again: later steps of the turn, such
+        as deleting old Versions, may have changed the context, and then no turn would accept the result.
+        """
+        references = WriteReferences(self._xid, self._context, self._names)
+        references._contents = {name: self.read(name) for name in resolved.values() if name is not None}
+        references._resolved, references._is_after_turn = resolved, True
+        return references
 
-    References are resolved for the schema ``xid``. They become known one at a time while a schema is parsed, so the
-    check is repeated with more loaded documents until nothing is missing. A postponed check loads them itself from the
-    committed data, so that even a long chain of references takes only one more turn. ``key`` identifies the check (see
-    ``work.worked_out``).
-    """
-    before = set(context.documents.loaded)
-    resolve = partial(context.resolve, xid)
-    own_key: Hashable = (key, xid)
-    outcome: CheckResult[Item] | None = None
-    is_new = False
-    while True:
-        # Even a result computed in the background is checked here, because referenced documents may have changed since
-        # then.
-        referred = {uri: resolve(uri) for uri in outcome.referred} if outcome is not None else {}
-        contents = [(context.documents.read(document), name) for document, name in texts]
-        missing = context.take_missing(contents=True)
-        if missing is not None:
-            read_digests = {document for document, _ in texts} | (context.documents.loaded.keys() - before)
-            context.loader.load(replace(missing, entities=missing.entities | find_mentioned(read_digests, context)))
-            continue
-        if outcome is not None and outcome.referred == referred:
-            return outcome
-        if outcome is not None and (is_new or key is own_key):
-            # References were not loaded yet. Schemas with the same references share the complete result.
-            work.forget(key)
-        elif outcome is not None:
-            # Another schema of the request may have the same documents, but refer to other ones by the same names.
-            key = own_key
-        is_new = work.known_result(key) is None
-        outcome = work.worked_out(
-            key,
-            partial(_check_contents, check, contents, resolve),
-            later=partial(_check_after_turn, check, contents, referred, xid, context),
-            size=sum(len(content) for content, _ in contents),
-        )
-        if outcome is None:
-            return None
+    def find_digests(self, uris: Iterable[str]) -> dict[str, str | None]:
+        """Return the digests of the documents that the schema refers to as ``uris``. None if there is no document."""
+        while True:
+            digests = {uri: self._context.find_referred(self._xid, uri) for uri in uris}
+            missing = self._context.take_missing(contents=True)
+            if missing is None:
+                return digests
+            loaded = self._names - self._context.documents.find_absent(self._names)
+            self._load(replace(missing, entities=missing.entities | find_mentioned(loaded, self._context)))
 
-
-def _check_after_turn(
-    check: Callable[..., list[Item]],
-    contents: list[tuple[bytes, str]],
-    referred: Mapping[str, bytes | None],
-    xid: Xid,
-    context: Context,
-) -> CheckResult[Item]:
-    """Return the result of ``check`` after the turn of the write.
-
-    ``referred`` are the references that the turn resolved. They are not resolved again: later steps of the turn, such
-    as deleting old Versions, may have changed ``context``, and then no turn would accept the result. All others are
-    resolved with ``context`` and the committed data. The next turn checks that it resolves them to the same documents.
-    """
-
-    def resolve(uri: str) -> bytes | None:
-        return referred[uri] if uri in referred else _resolve_after_turn(xid, context, uri)
-
-    return _check_contents(check, contents, resolve)
-
-
-def _resolve_after_turn(xid: Xid, context: Context, uri: str) -> bytes | None:
-    """Return the result of ``Context.resolve``, for which missing data is loaded from the committed data."""
-    while True:
-        content = context.resolve(xid, uri)
-        missing = context.take_missing(contents=True)
-        if missing is None:
-            return content
+    def resolve(self, uri: str) -> ReferredDocument | None:
+        """Return the document that the schema refers to as ``uri``, or None."""
         try:
-            context.loader.load_snapshot(missing)
-        except DocumentNotStored:  # it was removed after its row was read, or this write has not stored it yet
-            return None
+            name = self._resolved[uri] if uri in self._resolved else self.find_digests([uri])[uri]
+            if name is None:
+                return None
+            self._names.add(name)
+            return ReferredDocument(name, extract_text(self.read(name)))
+        except DocumentNotStored:
+            if not self._is_after_turn:
+                raise
+            return None  # it was removed after its row was read, or this write has not stored it yet
 
+    def _load(self, lookup: Lookup) -> None:
+        loader = self._context.loader
+        load = loader.load_snapshot if self._is_after_turn else loader.load
+        load(lookup)
 
-def _check_contents(
-    check: Callable[..., list[Item]], contents: list[tuple[bytes, str]], resolve: Resolve
-) -> CheckResult[Item]:
-    texts = [SchemaText(document=read_text(content, name), format=name, resolve=resolve) for content, name in contents]
-    return check_texts(check, texts)
+    def read(self, name: str | None) -> bytes:
+        """Return the document with the digest ``name``, and load it first if necessary. Empty if ``name`` is None.
 
-
-def check_texts(check: Callable[..., list[Item]], texts: Iterable[SchemaText]) -> CheckResult[Item]:
-    """Return the result of ``check`` for ``texts``, and count the work of reading the documents they refer to."""
-    referred: dict[str, bytes | None] = {}
-
-    def resolve_and_record(resolve: Resolve, uri: str) -> bytes | None:
-        content = referred[uri] = resolve(uri)
-        work.spend(len(content or b""))
-        return content
-
-    recorded = [
-        text if text.resolve is None else replace(text, resolve=partial(resolve_and_record, text.resolve))
-        for text in texts
-    ]
-    try:
-        return CheckResult(items=check(*recorded), error=None, referred=referred)
-    except (SchemaError, LookupError) as error:
-        return CheckResult(items=[], error=error, referred=referred)
-
-
-def read_text(content: bytes, format: str) -> bytes:
-    """Return the result of ``extract_text`` for a document, and count the work of reading it."""
-    work.spend(len(content))
-    return extract_text(content, format)
+        Raises ``DocumentNotStored``.
+        """
+        if name in self._contents:
+            return self._contents[name]
+        absent = self._context.documents.find_absent([name])
+        if absent:
+            self._load(Lookup(documents=frozenset(absent)))
+        return self._context.documents.read(name)

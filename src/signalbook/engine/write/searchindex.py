@@ -9,6 +9,7 @@ from typing import Final
 
 from signalbook import work
 from signalbook.batches import batched
+from signalbook.engine.checks import find_findings
 from signalbook.engine.schemanames import NAME
 from signalbook.engine.search.links import (
     IMPORT,
@@ -232,23 +233,22 @@ def _describe_document(
         # A document that is not loaded must be read first, so there is no description yet.
         return None if document and document not in contents else _NO_DESCRIPTION
 
-    check = (document, form) if document else ("dataschema", content, form)
+    name = document or digest(content)
 
-    def describe_content() -> DocumentDescription:
+    def describe_content(content: bytes) -> DocumentDescription:
         work.spend(len(content) // _BYTES_PER_STEP)
         text = extract_text(content, form)
         is_small = len(text) <= MAX_BYTES
         links = DocumentLinks(
             mentions=list_mentions(text, form) if is_small else (),
-            imports=list_imported_names(text, form, work.known_result(check)) if is_small else (),
+            imports=list_imported_names(text, form, find_findings(name, form)) if is_small else (),
             identities=list_identities(text, form),
         )
         return DocumentDescription(list_members(text, form), links)
 
-    name = document or digest(content)
     # The check of this document finds the names of other documents. As long as it is not done, it is part of this work.
-    size = len(content) if work.known_result(check) is None else len(content) // _BYTES_PER_STEP
-    return work.worked_out(("described", name, form), describe_content, size=size)
+    size = len(content) if find_findings(name, form) is None else len(content) // _BYTES_PER_STEP
+    return work.worked_out(("described", name, form), describe_content, contents=[content], size=size)
 
 
 def _read_inline(attributes: JSONObject) -> tuple[object, ...]:

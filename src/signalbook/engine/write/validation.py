@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Final
 
-from signalbook import work
 from signalbook.batches import batched
 from signalbook.engine import capabilities
+from signalbook.engine.checks import check_alone, check_whole
 from signalbook.engine.write.context import Context
 from signalbook.engine.write.entities import VALIDATION
-from signalbook.engine.write.references import check_with_references, load_documents, read_text
+from signalbook.engine.write.references import load_documents, make_document
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats import base as formats
 from signalbook.formats.base import Format
-from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.references import has_open_references, is_importing, list_linked_references
 from signalbook.model import ResourceType
 from signalbook.values import Finding, JSONObject
@@ -68,17 +67,15 @@ def _validate_with_imports(version: VersionCopy, type: ResourceType, context: Co
     reader = _find_reader(name, context)
     if reader is None:
         raise AssertionError("check_formats found it to be one that imports")
-    check = reader.check_whole if is_importing(reader) else partial(_read_whole, reader)
-    key, texts = (version.document, name, "imports"), [(version.document, name)]
-    outcome = check_with_references(key, texts, version.xid, check, context)
-    if outcome is None:
-        return make_outcome("formatvalidated", _IMPORTS_NOT_LOADED)
-    if outcome.error is None:
-        return _judge_findings(version, type, outcome.items, context)
-    findings = outcome.error.findings if isinstance(outcome.error, SchemaError) else ()
+    result = check_whole(reader, make_document(version.document, name, version.xid, context))
+    if result is None:
+        return make_outcome("formatvalidated", None)  # until the next try; then the Version is compared, too
+    if result.error is None:
+        return _judge_findings(version, type, result.items, context)
+    findings = result.error.findings if isinstance(result.error, SchemaError) else ()
     if type.strictvalidation:
         raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=findings)
-    return make_outcome("formatvalidated", "; ".join(finding.message for finding in findings) or str(outcome.error))
+    return make_outcome("formatvalidated", "; ".join(finding.message for finding in findings) or str(result.error))
 
 
 def _validate(version: VersionCopy, type: ResourceType, context: Context) -> JSONObject:
@@ -99,11 +96,8 @@ def _validate(version: VersionCopy, type: ResourceType, context: Context) -> JSO
         return make_outcome("formatvalidated", f'the format "{name}" is not supported')
     if list_linked_references(version.attributes):
         return make_outcome("formatvalidated", _IMPORTS_NOT_LOADED)
-    content = context.documents.read(version.document)
-    findings = work.worked_out(
-        (version.document, name), partial(_check_document, reader, content, name), size=len(content)
-    )
-    if findings is not None and has_open_references(findings):
+    findings = check_alone(reader, make_document(version.document, name, version.xid, context))
+    if has_open_references(findings or ()) or (findings is None and is_importing(reader)):
         return make_outcome("formatvalidated", _IMPORTS_NOT_LOADED)
     if findings is not None:
         _remember_closed(version.document, name)
@@ -136,16 +130,6 @@ def _is_accepted(errors: Collection[Finding], version: VersionCopy, context: Con
         if reason.startswith(_ACCEPTED) and before.attributes.get("format") == version.attributes["format"]:
             return True
     return all(error.rule in context.accepted_rules for error in errors)
-
-
-def _check_document(reader: Format, content: bytes, name: str) -> list[Finding]:
-    return reader.check(read_text(content, name), name)
-
-
-def _read_whole(reader: Format, text: SchemaText) -> list[Finding]:
-    """Parse a document with its references. Returns no findings if it can be parsed, else raises ``SchemaError``."""
-    reader.parse(text.document, text.format, resolve=text.resolve)
-    return []
 
 
 def _is_read(version: VersionCopy, type: ResourceType, context: Context) -> bool:
