@@ -125,6 +125,10 @@ _GIST: Final = (
     *("batch", "finished", "read", "landed", "dead_lettered", "dropped", "seconds", "events_per_second", "bytes"),
     *("lag", "reasons"),
 )
+RECENT: Final = "recent"
+"""The member of a stored summary with the outcomes of the last batches."""
+RECENT_BATCHES: Final = 30
+"""The number of batches whose outcomes are stored next to a pipeline, so that a list of pipelines reads no reports."""
 _TIME_FIELDS: Final = ("oldest", "newest")
 
 
@@ -169,7 +173,7 @@ class PipelineReports:
         last name reveals hidden pipelines.
         """
         with self._store.read() as transaction:
-            return list(islice(_read_visible_pipelines(transaction.reports, after, limit, is_visible), limit))
+            return list_visible_pipelines(transaction.reports, after, limit, is_visible)
 
     def reports(self, pipeline: str, before: int, limit: int, size: int) -> list[StoredReport]:
         """Return reports of a pipeline, newest first. The parameters are those of ``ReportReader.reports``."""
@@ -187,9 +191,33 @@ class PipelineReports:
         Raises ``TooManyPipelines`` if the pipeline is new and the largest number of pipelines is reached.
         """
         stored = transaction.reports
-        if stored.pipeline(name) is None and stored.pipeline_count() >= self._most:
+        pipeline = stored.pipeline(name)
+        if pipeline is None and stored.pipeline_count() >= self._most:
             raise TooManyPipelines(f"there are {self._most} pipelines, and no more are taken (setting max_pipelines)")
-        return stored.put_report(name, report.batch, report.text, report.gist, time=now(), keep=self._keep)
+        gist = {**report.gist, RECENT: _add_recent(pipeline, report)}
+        return stored.put_report(name, report.batch, report.text, gist, time=now(), keep=self._keep)
+
+
+def list_recent(pipeline: ReportingPipeline) -> list[tuple[int, int, int]]:
+    """Return the landed messages, dead letters and dropped messages of the last batches, the newest last.
+
+    Batches that an older version of the server stored are missing.
+    """
+    return [(landed, dead, dropped) for landed, dead, dropped in pipeline.gist.get(RECENT, ())]
+
+
+def _add_recent(pipeline: ReportingPipeline | None, report: CheckedReport) -> list[list[int]]:
+    recent = [] if pipeline is None else list(pipeline.gist.get(RECENT, ()))
+    is_replaced = pipeline is not None and recent and pipeline.gist.get("batch") == report.batch
+    outcomes = [report.gist[name] for name in ("landed", "dead_lettered", "dropped")]
+    return [*(recent[:-1] if is_replaced else recent), outcomes][-RECENT_BATCHES:]
+
+
+def list_visible_pipelines(
+    reports: ReportReader, after: str, limit: int, is_visible: Callable[[str], bool]
+) -> list[ReportingPipeline]:
+    """Return up to ``limit`` visible pipelines, like ``PipelineReports.pipelines``."""
+    return list(islice(_read_visible_pipelines(reports, after, limit, is_visible), limit))
 
 
 def _read_visible_pipelines(

@@ -22,7 +22,14 @@ from signalbook.api.kernel.responses import JSON_TYPE, Header, Response, json_re
 from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
 from signalbook.engine.engine import Session
 from signalbook.errors import RegistryError
-from signalbook.pipeline_reports import CheckedReport, InvalidReport, PipelineReports, TooManyPipelines, read_report
+from signalbook.pipeline_reports import (
+    RECENT,
+    CheckedReport,
+    InvalidReport,
+    PipelineReports,
+    TooManyPipelines,
+    read_report,
+)
 from signalbook.storage.reports import ReportingPipeline, StoredReport
 from signalbook.values import JSONObject, format_timestamp
 from signalbook.xid import Xid, XidError, check_id
@@ -173,7 +180,8 @@ def _check_name(name: str, request: HTTPRequest) -> str:
 
 def _render_pipeline(pipeline: ReportingPipeline) -> JSONObject:
     received = format_timestamp(pipeline.time)
-    return {"name": pipeline.name, "last": {"number": pipeline.newest, "received": received, **pipeline.gist}}
+    gist = {name: value for name, value in pipeline.gist.items() if name != RECENT}
+    return {"name": pipeline.name, "last": {"number": pipeline.newest, "received": received, **gist}}
 
 
 def _render_report(report: StoredReport) -> bytes:

@@ -35,7 +35,8 @@ class SchemaNode:
     ``name`` is the name of the member, ``""`` for a root, an item or a branch; ``type`` is the type in the terms of the
     format. ``constraints`` are pairs of a limit's name and value. ``values`` are values that the schema itself names:
     constants, examples, defaults, symbols of an enumeration. ``members`` are the members of an object, the item of an
-    array, the value of a map, or the branches of a choice. ``cut`` is True if some members were left out.
+    array, the value of a map, or the branches of a choice. ``cut`` is True if some members were left out. ``anchor`` is
+    the id of the node on a page that links to it.
     """
 
     kind: Kind
@@ -48,6 +49,7 @@ class SchemaNode:
     values: tuple[Any, ...] = ()
     members: tuple[SchemaNode, ...] = ()
     cut: bool = False
+    anchor: str = ""
 
 
 @runtime_checkable

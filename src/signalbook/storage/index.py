@@ -23,7 +23,16 @@ from sqlalchemy import (
 from signalbook.batches import batched
 from signalbook.storage.base import LAST, Row
 from signalbook.storage.dialect import Dialect
-from signalbook.storage.schema import COLUMNS, ENTITIES, INDEX_ENTRIES, INDEX_LINKS, INDEX_STATE, load, stored_xid
+from signalbook.storage.schema import (
+    COLUMNS,
+    ENTITIES,
+    INDEX_ENTRIES,
+    INDEX_LINKS,
+    INDEX_STATE,
+    MEMBERS,
+    load,
+    stored_xid,
+)
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
 from signalbook.storage.words import (
     CURRENT,
@@ -119,6 +128,10 @@ class IndexStatements:
         n = ENTITIES.c
         root = select(n.key).where(n.xid == bindparam("root")).scalar_subquery()
         self.groups = dialect.page(select(n.xid).where(n.parent == root).order_by(n.type, n.folded))
+        m = MEMBERS.c
+        members = ENTITIES.join(MEMBERS, m.parent == n.key)
+        totals = select(n.type, m.type, func.sum(m.count)).select_from(members)
+        self.resources = dialect.text(totals.where(n.parent == bindparam("root")).group_by(n.type, m.type))
         rows = select(*COLUMNS).where(ENTITIES.c.key > bindparam("key")).order_by(ENTITIES.c.key)
         self.entities = dialect.page(rows)
 
@@ -209,6 +222,11 @@ class IndexReader:
     def groups(self, limit: int) -> list[str]:
         """Return the xids of up to ``limit`` Groups."""
         return [xid for (xid,) in self._transaction.rows(self._index.groups, {"root": str(ROOT), "limit": limit})]
+
+    def count_resources(self, root: int) -> dict[tuple[str, str], int]:
+        """Return the numbers of Resources by Group type and type. ``root`` is the key of the Registry."""
+        rows = self._transaction.rows(self._index.resources, {"root": root})
+        return {(group_type, plural): int(number) for group_type, plural, number in rows}
 
     def current(self, after: int, limit: int) -> list[Candidate]:
         """Return up to ``limit`` entries with the flag ``CURRENT`` and a key above ``after``, by key."""

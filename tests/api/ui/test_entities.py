@@ -118,7 +118,7 @@ def test_start_page_shows_counts_and_changes(explorer: Client) -> None:
     words = show(explorer, "").words("main")
     assert "The workshop" in words
     assert "0 endpoints" in words
-    assert "1 messagegroup " in words
+    assert "1 message in 1 messagegroup" in words
     assert "deleted /endpoints/orders" in words
     assert "/endpoints/orders" not in show(explorer, "").links()
 

@@ -228,8 +228,8 @@ def test_assets_are_cached_forever(explorer: Client) -> None:
 
 def test_links_stay_below_the_path_of_the_registry(store: Store, serve: Serve) -> None:
     links = show(serve(store, model="default", base_url="https://example.com/registry"), "").links()
-    assert links["messagegroups" if "messagegroups" in links else "0 messagegroups"] == "/registry/ui/messagegroups"
-    assert links["The registry as JSON"] == "/registry"
+    assert links["0 messages"] == "/registry/ui/messagegroups"
+    assert links["The registry"] == "/registry"
 
 
 def test_explorer_can_be_disabled(store: Store, serve: Serve) -> None:

@@ -1,9 +1,11 @@
 """Pipelines for people: batches over time, violations, which definitions are obeyed; to who may see reports."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from signalbook.api.ui import pipelines
 from signalbook.storage.store import Store
 
 from ..conftest import ADMINISTRATOR, PROXIED, Client, Serve, put_policy
@@ -13,6 +15,13 @@ from .test_pages import HOSTILE, harmless
 
 SVG = "{http://www.w3.org/2000/svg}"
 PLACED = "/messagegroups/shop/messages/placed"
+FINISHED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+"""The end of each batch of ``report``."""
+
+
+@pytest.fixture(autouse=True)
+def _stop_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelines, "now", lambda: FINISHED + timedelta(minutes=30))
 
 
 def put_reports(client: Client, *reports: dict[str, Any], name: str = "orders") -> None:
@@ -37,10 +46,31 @@ def test_pipelines_are_listed_by_name_with_their_newest_batch(explorer: Client) 
     put_reports(explorer, large("b", PLACED, 12_000, 3), name="billing")
     page = show(explorer, "/-/pipelines")
     words = page.words("table")
-    assert "billing 12,000 3 < 0.1 % 0 5 s 2026-01-02 03:04" in words
-    assert "orders 2 1 33.3 % 0 5 s" in words
+    assert "billing ok 1 batch: 12,000 landed, 3 dead letters, 0 dropped 12,000 3 < 0.1 % 5 s 30 min ago" in words
+    assert "orders failing 2 batches: 4 landed, 2 dead letters, 0 dropped 2 1 33.3 % 5 s 30 min ago" in words
+    assert [time.get("title") for time in page.all("time")] == ["2026-01-02 03:04:05 UTC"] * 2
+    assert [mark.get("class") for mark in page.all("span") if "%" in (mark.text or "")] == ["mark few", "mark no"]
     assert page.links()["billing"] == "/ui/-/pipelines/billing"
     assert page.links()["Pipelines"] == "/ui/-/pipelines"
+
+
+@pytest.mark.parametrize(
+    ("hours", "rejected", "status", "age"),
+    [(0, 0, "ok", "just now"), (24, 9, "ok", "24 h ago"), (25, 9, "late", "25 h ago"), (25, 10, "failing", "25 h ago")],
+)
+def test_pipeline_is_late_or_failing_beyond_the_thresholds(
+    explorer: Client, monkeypatch: pytest.MonkeyPatch, hours: int, rejected: int, status: str, age: str
+) -> None:
+    monkeypatch.setattr(pipelines, "now", lambda: FINISHED + timedelta(hours=hours))
+    put_reports(explorer, large("b", PLACED, 1000 - rejected, rejected), name="billing")
+    assert f"billing {status} 1 batch" in show(explorer, "/-/pipelines").words("table")
+    words = show(explorer, "/-/pipelines/billing").words("main")
+    assert f"billing {status} The newest batch ended {age} with " in words
+
+
+def test_old_time_is_exact(explorer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelines, "now", lambda: FINISHED + timedelta(days=61))
+    assert "2026-01-02 03:04" in show(explorer, "/-/pipelines").words("table")
 
 
 def test_many_of_them_come_in_pages(explorer: Client) -> None:
@@ -73,11 +103,48 @@ def test_batches_are_bars_and_rows(explorer: Client) -> None:
     put_reports(explorer, large("b3", PLACED, 8, 2))
     page = show(explorer, "/-/pipelines/orders")
     bars = [shape.get("class") for shape in page.all(f"{SVG}rect")]
-    assert (bars.count("landed"), bars.count("dead"), bars.count("lag")) == (3, 6, 3)
+    assert [bars.count(kind) for kind in ("landed", "dead", "reason-1", "reason-2", "lag")] == [3, 3, 2, 1, 3]
     labels = [shape.get("aria-label") or "" for shape in page.all(f"{SVG}svg")]
     assert labels[0] == "Messages of each batch, from 2026-01-02 03:04 to 2026-01-02 03:04, up to 10"
     assert page.words("tbody").count("2026-01-02") == 3
-    assert explorer.get(page.links()["b3"]).json()["report"]["landed"] == 8
+    batch = show(explorer, page.links()["b3"].removeprefix("/ui"))
+    assert "batch of orders b3 It ended 2026-01-02 03:04 with 20.0 % dead letters." in batch.words("main")
+    assert "Order placed 8 2 20.0 % 2 schema_violation" in batch.words("main")
+    assert explorer.get(batch.links()["/pipelines/orders/reports/3"]).json()["report"]["landed"] == 8
+
+
+def test_batch_shows_what_could_not_be_used(explorer: Client) -> None:
+    rescued = [{"definition": PLACED, "path": "/extra", "messages": 7}]
+    put_reports(explorer, report("b3", left_out={"/messagegroups/g/messages/x": ["it has no schema"]}, rescued=rescued))
+    words = show(explorer, "/-/pipelines/orders/3").words("main")
+    assert "Definitions that could not be used /messagegroups/g/messages/x it has no schema" in words
+    assert f"Values without a column 7 /extra {PLACED}" in words
+
+
+def test_dead_letters_are_charted_by_reason(explorer: Client) -> None:
+    reasons = {f"r{number}": number for number in range(1, 7)}
+    put_reports(explorer, report("b3", read=23, dead_lettered=21, reasons=reasons))
+    page = show(explorer, "/-/pipelines/orders")
+    titles = [(shape.get("class"), shape.findtext(f"{SVG}title")) for shape in page.all(f"{SVG}rect")]
+    assert ("reason-1", "2026-01-02 03:04: 6 r6") in titles
+    assert ("reason-4", "2026-01-02 03:04: 3 r3") in titles
+    assert ("reason-other", "2026-01-02 03:04: 3 other reasons") in titles
+    assert ("reason-other", "2026-01-02 03:04: 1 other reasons") in titles
+
+
+def test_violation_leads_to_its_field(explorer: Client) -> None:
+    properties = {"items": {"type": "array", "items": {"type": "object", "properties": {"a b": {"type": "string"}}}}}
+    schema = {"format": "JsonSchema/draft-07", "schema": {"type": "object", "properties": properties}}
+    answer = explorer.put("/schemagroups/shop/schemas/order/versions/3$details", schema)
+    assert answer.is_success, answer.text
+    violation = {**report()["violations"][0], "definition": PLACED, "path": "/items/*/a b"}
+    put_reports(explorer, report("b3", violations=[violation]))
+    href = show(explorer, "/-/pipelines/orders/3").links()["/items/*/a b"]
+    path, _, anchor = href.partition("#")
+    assert path == f"/ui{PLACED}"
+    page = show(explorer, PLACED)
+    (field,) = [element for element in page.root.iter() if element.get("id") == anchor]
+    assert "a b" in "".join(field.itertext())
 
 
 def test_definitions_are_obeyed_or_not(explorer: Client) -> None:
@@ -85,8 +152,8 @@ def test_definitions_are_obeyed_or_not(explorer: Client) -> None:
     page = show(explorer, "/-/pipelines/orders")
     words = page.words("main")
     assert f"{XID} 4 2 33.3 % 2 no_match" in words
-    assert f"{PLACED} 8 0 obeyed" in words
-    assert page.links()[PLACED] == f"/ui{PLACED}"
+    assert "Order placed 8 0 obeyed" in words
+    assert page.links()["Order placed"] == f"/ui{PLACED}"
     assert XID not in page.links(), "there is no such definition here"
 
 
@@ -100,7 +167,8 @@ def test_a_definition_has_its_pipelines(explorer: Client) -> None:
     put_reports(explorer, large("b", PLACED, 90, 10), name="billing")
     link = show(explorer, PLACED).links()["Which pipelines land it, and is it obeyed?"]
     page = show(explorer, link.removeprefix("/ui"))
-    assert "billing 90 10 10.0 %" in page.words("table")
+    assert "billing failing 90 10 10.0 %" in page.words("table")
+    assert page.words("h1") == "Order placed"
     assert "orders" not in page.links()
     assert "2 pipelines were looked at" in show(explorer, "/-/pipelines?of=/none").words("main")
 

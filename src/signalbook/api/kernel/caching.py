@@ -162,10 +162,11 @@ class CachedResponses:
     ) -> None:
         """Cache a response that was made after ``generation`` was read, unless the generation has changed.
 
+        A response that must not be stored, because it shows more than the registry, is not cached here either.
         ``names_read`` are the names of the ``headers`` that making the response read.
         """
         fits = len(response.body) <= _MAX_BODY_BYTES and response.status in (200, 303)
-        if generation != self._generation or not fits:
+        if generation != self._generation or not fits or NO_STORE in response.headers:
             return
         if names_read:
             self._names_read[key] = self._names_read.get(key, frozenset()).union(names_read)

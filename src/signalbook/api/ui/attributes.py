@@ -30,12 +30,14 @@ class Shown:
     """A value on a page. ``cut`` is True if the value is truncated.
 
     ``kind`` is text; json, which has several lines; time, with the timestamp in ``href``; link, to the page of an
-    entity at ``href`` below ``/ui``; away, a link to another site; list or object, which have ``members``.
+    entity at ``href`` below ``/ui``; away, a link to another site; list or object, which have ``members``. ``title``
+    is the exact time of a time that is shown relative to now.
     """
 
     kind: str
     text: str = ""
     href: str = ""
+    title: str = ""
     members: tuple[Member, ...] = ()
     cut: bool = False
 

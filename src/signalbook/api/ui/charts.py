@@ -9,10 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from signalbook.values import format_count
+
 WIDTH: Final = 600
 HEIGHT: Final = 100
 _WIDEST: Final = 24.0
 _GAP: Final = 0.2
+SPARK_HEIGHT: Final = 24
+SPARK_STEP: Final = 4
 _LOWEST: Final = 1.5
 """The minimum height of a bar, so that a small number does not look like zero."""
 
@@ -82,6 +86,40 @@ def build_stacked_chart(
         top=f"{format_number(most)}{unit}",
         first=columns[0].label if columns else "",
         last=columns[-1].label if columns else "",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sparkline:
+    """A chart as small as a word: an SVG path for each kind, and the same in words."""
+
+    width: int
+    height: int
+    paths: tuple[tuple[str, str], ...]
+    label: str
+
+
+def build_sparkline(kinds: Sequence[tuple[str, str]], columns: Sequence[Sequence[int]]) -> Sparkline | None:
+    """Return the stacked bars of ``columns``, None without columns. ``kinds`` are the classes of the paths
+    and their names."""
+    if not columns:
+        return None
+    most = max(sum(column) for column in columns) or 1
+    shapes: dict[str, list[str]] = {kind: [] for kind, _ in kinds}
+    for place, column in enumerate(columns):
+        top = SPARK_HEIGHT
+        for (kind, _), value in zip(kinds, column, strict=True):
+            height = min(top, max(1, round(value / most * SPARK_HEIGHT))) if value else 0
+            top -= height
+            if height:
+                shapes[kind].append(f"M{place * SPARK_STEP} {top}h{SPARK_STEP - 1}v{height}h{1 - SPARK_STEP}z")
+    sums = [sum(column) for column in zip(*columns, strict=True)]
+    words = ", ".join(f"{format_number(total)} {name}" for (_, name), total in zip(kinds, sums, strict=True))
+    return Sparkline(
+        width=len(columns) * SPARK_STEP - 1,
+        height=SPARK_HEIGHT,
+        paths=tuple((kind, "".join(shape)) for kind, shape in shapes.items() if shape),
+        label=f"{format_count(len(columns), 'batch', 'batches')}: {words}",
     )
 
 

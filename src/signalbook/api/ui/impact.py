@@ -20,7 +20,7 @@ from signalbook.api.ui.documents import format_json
 from signalbook.api.ui.forms import format_field
 from signalbook.api.ui.formtokens import FormTokens
 from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, build_crumbs, restore_hidden
-from signalbook.api.ui.pipelines import PIPELINES
+from signalbook.api.ui.pipelinestatus import PIPELINES
 from signalbook.api.ui.relations import find_entity
 from signalbook.engine.read.schemas import load_schema
 from signalbook.engine.read.trial import CandidateDocument

@@ -34,7 +34,7 @@ from signalbook.access.decisions import Access
 from signalbook.access.sessions import SessionEnded
 from signalbook.api.kernel.caching import RequestHeaders
 from signalbook.api.kernel.cookies import PAGES
-from signalbook.api.kernel.errors import Denied, NotAllowed
+from signalbook.api.kernel.errors import NO_STORE, Denied, NotAllowed
 from signalbook.api.kernel.requests import base_url, query_pairs, raw_path
 from signalbook.api.kernel.responses import Header, Response, Sendable, build_options_response
 from signalbook.api.kernel.routing import Endpoint, EntityAPI, Handler, Kernel, PathEndpoint
@@ -108,7 +108,8 @@ def build_crumbs(xid: Xid, *below: str) -> tuple[Crumb, ...]:
 class Page:
     """A page: the name of its ``template``, the ``content`` that the template shows, and the ``title`` of the window.
 
-    ``crumbs`` are the path to the page, and ``status`` is the HTTP status.
+    ``crumbs`` are the path to the page, and ``status`` is the HTTP status. A ``live`` page also shows the reports of
+    pipelines or the time, which change without a commit, so it is made for each request.
     """
 
     template: str
@@ -116,6 +117,7 @@ class Page:
     content: object
     crumbs: tuple[Crumb, ...] = ()
     status: int = 200
+    live: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -394,7 +396,8 @@ class ReadPage(_Personal, EntityAPI[UIRequest]):
 
     def read(self, view: View, request: UIRequest) -> Response:
         """Return the page."""
-        return self._pages.build_response(self._page(view, request), request.base_url)
+        page = self._page(view, request)
+        return self._pages.build_response(page, request.base_url, *(NO_STORE,) * page.live)
 
     def write(self, session: Session, request: UIRequest) -> Response:  # noqa: ARG002
         """Raise ``NotAllowed``. This is never called, because ``writes`` is empty."""

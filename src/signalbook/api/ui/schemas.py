@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Final
+from urllib.parse import quote
 
 from markupsafe import escape
 
@@ -11,7 +12,7 @@ from signalbook.api.ui.definitions import RegistryDefinitions
 from signalbook.api.ui.entities import EntityContent, build_entity_content
 from signalbook.api.ui.pages import Page, UIRequest, build_crumbs
 from signalbook.engine.read.view import View
-from signalbook.formats.base import SchemaError, find
+from signalbook.formats.base import SchemaError, find, format_pointer
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.tree import Described, Manifold, SchemaNode
 from signalbook.messages.message import Reason
@@ -82,8 +83,9 @@ def _build_fields(view: View, request: UIRequest, xid: Xid, room: int) -> Fields
     except (TooComplex, OutOfTime):
         return FieldsContent(missing=(describe_too_large("It and the schemas that it uses have"),))
     if trees:
-        remaining_room = [room]
-        return FieldsContent(trees=tuple(take_fitting(tree, remaining_room) for tree in trees if remaining_room[0] > 0))
+        remaining_room, taken = [room], {make_field_id("")}
+        fitting = (take_fitting(tree, remaining_room, (), taken) for tree in trees if remaining_room[0] > 0)
+        return FieldsContent(trees=tuple(fitting))
     if use.reason is Reason.CONTRACT_UNAVAILABLE:
         return FieldsContent(missing=tuple(format_finding(finding) for finding in use.findings[:_MOST_FINDINGS]))
     return None
@@ -108,18 +110,35 @@ def _build_tree(schema: object) -> SchemaNode | None:
     return schema.tree() if isinstance(schema, Described) else None
 
 
-def take_fitting(node: SchemaNode, room: list[int]) -> SchemaNode:
-    """Return as much of a tree as fits into ``room`` (bytes of a page), and subtract its size from ``room``."""
+def make_field_id(path: str) -> str:
+    """Return the id of the field at a path such as ``/items/*/sku`` on the page of its message or schema."""
+    return f"field{quote(path, safe='/*~')}"
+
+
+def take_fitting(
+    node: SchemaNode, room: list[int], path: tuple[str, ...] = (), taken: set[str] | None = None
+) -> SchemaNode:
+    """Return as much of a tree as fits into ``room`` (bytes of a page), and subtract its size from ``room``.
+
+    ``path`` is the place of the node. Of several nodes at one place, such as the branches of a choice, the first gets
+    the anchor. ``taken`` are the anchors of the page so far.
+    """
+    taken = {make_field_id("")} if taken is None else taken
+    anchor = make_field_id(format_pointer(path))
+    anchor = "" if anchor in taken else anchor
+    taken.add(anchor)
     texts = (node.name, node.type, node.description, *(text for pair in node.constraints for text in pair))
-    room[0] -= _NODE_BYTES + sum(len(escape(text[:_MAX_NODE_CHARS])) for text in texts)
+    room[0] -= _NODE_BYTES + len(anchor) + sum(len(escape(text[:_MAX_NODE_CHARS])) for text in texts)
     members = []
     for member in node.members:
         if room[0] <= 0:
             break
-        members.append(take_fitting(member, room))
+        step = (member.name,) if member.name else ("*",) * (node.kind in ("array", "map"))
+        members.append(take_fitting(member, room, (*path, *step), taken))
     bounds = tuple((name, text[:_MAX_NODE_CHARS]) for name, text in node.constraints)
     cut = node.cut or len(members) < len(node.members)
-    return replace(node, name=node.name[:_MAX_NODE_CHARS], constraints=bounds, members=tuple(members), cut=cut)
+    name = node.name[:_MAX_NODE_CHARS]
+    return replace(node, name=name, constraints=bounds, members=tuple(members), cut=cut, anchor=anchor)
 
 
 def format_finding(finding: Finding) -> str:

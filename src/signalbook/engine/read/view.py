@@ -40,6 +40,7 @@ from signalbook.storage.base import Row
 from signalbook.storage.confluent import ConfluentReader
 from signalbook.storage.index import Candidate, IndexReader
 from signalbook.storage.outbox import Record
+from signalbook.storage.reports import ReportReader
 from signalbook.storage.store import ReadTransaction
 from signalbook.storage.words import Text
 from signalbook.values import JSONObject, dump_json
@@ -117,6 +118,11 @@ class View:
     def index(self) -> IndexReader:
         """The index of references and search words. Access rights are not applied."""
         return self._transaction.index
+
+    @property
+    def reports(self) -> ReportReader:
+        """The reports of pipelines, which are not part of the registry. Access rights are not applied."""
+        return self._transaction.reports
 
     def search(self, request: Search) -> SearchPage:
         """Return the page of search results for ``request``. Entities that ``access`` cannot read are left out."""

@@ -1,0 +1,148 @@
+"""An overview of the registry: its number of entities, their owners, and definitions that need attention.
+
+Everything is limited, so that an overview of a million Versions costs no more than one of a thousand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from signalbook.engine.read.impact import BackwardLinks
+from signalbook.engine.read.view import View
+from signalbook.storage.base import Row, Selection
+from signalbook.xid import ROOT, Xid
+
+OWNER_LABELS: Final = ("owner", "team")
+"""The labels of a Group that name its owner, the first one that it has counts."""
+MAX_GROUPS: Final = 200
+"""The number of Groups of each type that are read."""
+MAX_DEFINITIONS: Final = 300
+"""The number of definitions of each type that are read."""
+_MAX_LINKS: Final = 5_000
+_MAX_OWNER_CHARS: Final = 100
+_MESSAGES: Final = "messages"
+_MESSAGE_GROUPS: Final = "messagegroups"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """An owner: the ``label`` and its value that name it, and the number of Groups by Group type."""
+
+    label: str
+    value: str
+    groups: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A message or a Resource with a document. ``name`` is empty if it has no name."""
+
+    xid: Xid
+    name: str
+    deprecated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """The overview that a caller can see.
+
+    ``groups`` are the numbers of Groups by type, ``resources`` those of Resources by Group type and type. If not
+    ``counted``, there are more Resources. If not ``complete``, there are more Groups or definitions than were read for
+    ``owners``, ``deprecated`` and ``unused``.
+    """
+
+    groups: Mapping[str, int]
+    resources: Mapping[tuple[str, str], int]
+    counted: bool
+    owners: tuple[Owner, ...]
+    deprecated: tuple[Definition, ...]
+    unused: tuple[Definition, ...]
+    complete: bool
+
+
+def read_overview(view: View) -> Overview:
+    """Return the overview of the registry."""
+    root = view.reader.get(ROOT)
+    if root is None:
+        return Overview(groups={}, resources={}, counted=True, owners=(), deprecated=(), unused=(), complete=True)
+    numbers = view.reader.counts([root.key])
+    groups = {plural: numbers.get((root.key, plural), 0) for plural in view.model.groups}
+    rows = [
+        row
+        for plural, number in groups.items()
+        for row in (view.reader.children([root.key], plural, limit=MAX_GROUPS) if number else ())
+    ]
+    complete_groups = len(rows) == sum(groups.values())
+    if view.access.reads_everything:
+        resources, counted = view.index.count_resources(root.key), True
+    else:
+        resources, counted = _count_resources(view, rows), complete_groups
+    definitions = list(_list_definitions(view, root, resources))
+    unused = _find_unused(view, [definition.xid for definition in definitions])
+    return Overview(
+        groups=groups,
+        resources=resources,
+        counted=counted,
+        owners=_list_owners(rows),
+        deprecated=tuple(definition for definition in definitions if definition.deprecated),
+        unused=tuple(definition for definition in definitions if definition.xid in unused),
+        complete=complete_groups and len(definitions) == sum(resources.values()),
+    )
+
+
+def _count_resources(view: View, groups: Sequence[Row]) -> dict[tuple[str, str], int]:
+    """Return the number of readable Resources in ``groups`` by Group type and type."""
+    types = {row.key: row.xid.group_type for row in groups}
+    resources = Counter[tuple[str, str]]()
+    for (key, plural), number in view.reader.counts(list(types)).items():
+        resources[types[key], plural] += number
+    return dict(resources)
+
+
+def _list_owners(groups: Sequence[Row]) -> tuple[Owner, ...]:
+    """Return the owners of Groups, those of most Groups first."""
+    owners: dict[tuple[str, str], Counter[str]] = {}
+    for row in groups:
+        labels = row.attributes.get("labels") or {}
+        owner = next(((name, str(labels[name])) for name in OWNER_LABELS if labels.get(name)), None)
+        if owner is not None:
+            owners.setdefault(owner, Counter())[row.xid.group_type] += 1
+    ranked = sorted(owners.items(), key=lambda item: (-item[1].total(), item[0]))
+    return tuple(
+        Owner(label=label, value=value[:_MAX_OWNER_CHARS], groups=tuple(counts.items()))
+        for (label, value), counts in ranked
+    )
+
+
+def _list_definitions(view: View, root: Row, resources: Mapping[tuple[str, str], int]) -> Iterator[Definition]:
+    """Yield the first messages and Resources with documents, of each type and in the order of their paths."""
+    for group_type, resource_type in resources:
+        kind = view.model.groups[group_type].resources.get(resource_type)
+        if kind is None or not (kind.hasdocument or resource_type == _MESSAGES):
+            continue
+        selection = Selection(parent=root.key, types=(group_type, resource_type), resource=1, rows=frozenset({1}))
+        for _, hit in islice(view.reader.select(selection), MAX_DEFINITIONS):
+            row, shown = hit.row, hit.default
+            if row is not None:
+                name = "" if shown is None else str(shown.attributes.get("name") or "")
+                yield Definition(xid=row.xid, name=name, deprecated="deprecated" in row.attributes)
+
+
+def _find_unused(view: View, definitions: Sequence[Xid]) -> set[Xid]:
+    """Return the definitions to which no readable entity refers. Empty if too many links would have to be followed.
+
+    A message is used if an endpoint uses its Group.
+    """
+    links = BackwardLinks(index=view.index, reader=view.reader, access=view.access)
+    used: set[Xid] = set()
+    for number, dependent in enumerate(links.follow(definitions, 1)):
+        if number == _MAX_LINKS:
+            return set()
+        if dependent.xid.resource != dependent.on:
+            # All messages of a Group share the link to it, which is reported for one of them.
+            used.add(dependent.on.owner if dependent.relation == _MESSAGE_GROUPS else dependent.on)
+    return {xid for xid in definitions if xid not in used and xid.owner not in used}
