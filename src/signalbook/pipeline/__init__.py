@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         job_options,
         storage_of,
     )
+    from signalbook.pipeline.job.snapshot import Snapshot
     from signalbook.pipeline.places import Place, Storage, place_of
     from signalbook.pipeline.report import Report
     from signalbook.pipeline.reports.upload import exposition, reporting
@@ -70,6 +71,7 @@ __all__ = [
     "Report",
     "ReportOptions",
     "SampleCheck",
+    "Snapshot",
     "Status",
     "Storage",
     "StreamJob",
@@ -125,6 +127,7 @@ _NAMES: Final = {
         *("BacktestJob", "DeadLetterFilter", "Job", "JobOptions", "Progress", "ReplayJob", "ReportOptions"),
         *("StreamJob", "job_options", "storage_of"),
     ),
+    "job.snapshot": ("Snapshot",),
     "places": ("Place", "Storage", "place_of"),
     "report": ("Report",),
     "reports.upload": ("exposition", "reporting"),
