@@ -2,10 +2,11 @@
 
     report = run(Job(registry="http://localhost:8080", inputs=("events/",), output=Path("lake")))
 
-Every command of ``signalbook pipeline`` is a function here, and most commands are a module in ``commands/``. Read
-``commands/run.py`` first, then ``landing/tasks.py`` (what Spark's workers do), ``commit.py`` (how tables get their
-files exactly once) and ``columns.py`` (what is written).
+Every command of ``signalbook pipeline`` is a function here.
 """
+
+# Most commands are a module in ``commands/``. Read ``commands/run.py`` first, then ``landing/tasks.py`` (what Spark's
+# workers do), ``commit.py`` (how tables get their files exactly once) and ``columns.py`` (what is written).
 
 from __future__ import annotations
 
