@@ -1,5 +1,5 @@
 # Every target sets up what it needs first; nothing is to be prepared by hand.
-.PHONY: help demo test merge test-all soak cluster spark airflow stores clouds hadoop faults mutants check check-image bench conformance fuzz soundness run clean
+.PHONY: help demo test merge test-all soak cluster spark airflow stores clouds hadoop faults mutants docs check check-image bench conformance fuzz soundness run clean
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -72,6 +72,10 @@ faults:  ## kill servers and PostgreSQL 200 times under load, and disturb the ne
 mutants:  ## plant FAULTS of 120 faults by SEED, and see which tests find them; AGAINST names an earlier list; NEAR=1 is fast
 	@tools/setup test
 	$(BIN)/python tools/mutants --workers $(WORKERS) --seed $(SEED) $(FAULTS:%=--faults %) $(AGAINST:%=--against %) $(if $(NEAR),--near)
+
+docs:  ## build the documentation site, var/docs/site; broken links fail
+	@tools/setup docs
+	$(BIN)/python tools/docs
 
 check:  ## linter, formatter, types, and who may import whom
 	@tools/setup test

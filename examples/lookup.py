@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from signalbook.client import Client
+from signalbook import Client
 
 
 def main(url: str, xid: str) -> None:

@@ -17,15 +17,15 @@ SOURCE = ROOT / "src" / "signalbook"
 KIT = sorted((ROOT / "conformance" / "src").rglob("*.py"))
 L0 = {
     *("batches", "errors", "largejson", "excerpts", "filenames", "terminal", "metrics", "tracing", "logs", "values"),
-    *("xid", "uris", "settings", "documents", "plugins", "verdict", "work"),
+    *("xid", "uris", "settings", "documents", "plugins", "verdict", "version", "work"),
 }
 L1 = {"brokers", "model", "formats", "messages", "cncf", "confluent"}
-ALL = {"__init__", *L0, *L1, "dialects", "storage", "engine", "events", "api", "client", "pipeline", "cli", "server"}
+ALL = {*L0, *L1, "dialects", "storage", "engine", "events", "api", "client", "pipeline", "cli", "server"}
 ALL |= {"access", "fetching", "pipeline_reports", "folder_registry", "replication", "doctor", "codegen"}
 
 # package -> packages it may import (itself is always allowed)
 DEPENDENCIES: dict[str, set[str]] = {
-    **{name: set() for name in ("__init__", "batches", "metrics", "terminal", "values", "excerpts", "xid", "uris")},
+    **{name: set() for name in ("batches", "metrics", "terminal", "values", "excerpts", "version", "xid", "uris")},
     "logs": {"terminal", "tracing", "values"},
     "tracing": {"errors", "plugins"},
     "largejson": {"values"},
@@ -51,17 +51,16 @@ DEPENDENCIES: dict[str, set[str]] = {
     "pipeline_reports": L0 | {"formats", "storage"},
     "events": L0 | L1 | {"access", "fetching", "storage", "engine"},
     "replication": L0 | L1 | {"access", "fetching", "storage", "engine", "events", "client"},
-    "api": L0
-    | L1
-    | {"__init__", "pipeline_reports", "replication", "access", "fetching", "storage", "engine", "events"},
-    "client": {"__init__", "confluent"} | L0,
-    "pipeline": {"__init__"} | L0 | L1 | {"client", "fetching"},
-    "codegen": {"__init__", "pipeline"} | L0 | L1,
+    "api": L0 | L1 | {"pipeline_reports", "replication", "access", "fetching", "storage", "engine", "events"},
+    "client": {"confluent"} | L0,
+    "pipeline": L0 | L1 | {"client", "fetching"},
+    "codegen": {"pipeline"} | L0 | L1,
     "folder_registry": L0 | L1 | {"access", "storage", "engine"},
     "server": ALL - {"cli"},
     "doctor": ALL - {"cli"},
-    "demo": {"__init__"} | L0 | L1 | {"events", "client", "pipeline", "server"},
+    "demo": L0 | L1 | {"events", "client", "pipeline", "server"},
     "cli": ALL | {"demo"},
+    "__init__": {"client", "codegen", "messages", "version"},
     "__main__": {"cli"},
 }
 PYSPARK_PACKAGES = {"pipeline"}

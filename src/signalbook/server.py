@@ -28,7 +28,7 @@ from starlette.applications import Starlette
 from uvicorn import Config
 from uvicorn.supervisors import Multiprocess, multiprocess
 
-from signalbook import __version__, metrics, tracing
+from signalbook import metrics, tracing
 from signalbook.access.audit import Audit, check_audit_settings, open_recorded
 from signalbook.access.authentication import check_authentication
 from signalbook.access.control import OPEN, AccessControl, check_access_settings
@@ -55,6 +55,7 @@ from signalbook.storage.base import StorageUnavailable
 from signalbook.storage.dialect import IDLE
 from signalbook.storage.store import is_throw_away
 from signalbook.terminal import strip_controls
+from signalbook.version import __version__
 from signalbook.xid import ROOT
 
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")

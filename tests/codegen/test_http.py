@@ -11,7 +11,7 @@ import httpx
 import pytest
 from tests.codegen.packages import ordering
 
-from signalbook.codegen.http import TypedHttpClient, received, request_arguments
+from signalbook.codegen.http import TypedHttpClient, build_http_arguments, read_http_request
 from signalbook.codegen.runtime import UnexpectedMessage
 
 ENDPOINT = {
@@ -26,7 +26,7 @@ def serving(table: Any) -> Iterator[str]:
         def do_PUT(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             try:
-                table.dispatch(received(self.command, self.path, self.headers.items(), body))
+                table.dispatch(read_http_request(self.command, self.path, self.headers.items(), body))
             except UnexpectedMessage:
                 self.send_error(400)
             else:
@@ -59,6 +59,6 @@ def test_arguments_for_other_clients(tmp_path: Path) -> None:
     with ordering(tmp_path) as orders:
         outbound = orders.placed.build(orders.order, shop="7")
         endpoint = {"protocol": "HTTP", "protocoloptions": {"path": "/x", "query": [{"name": "q", "value": "a&b"}]}}
-        request = httpx.Request(**request_arguments(outbound, endpoint) | {"url": "http://a.example/x"})
+        request = httpx.Request(**build_http_arguments(outbound, endpoint) | {"url": "http://a.example/x"})
     expected = ("POST", "placed", "http://a.example/x?q=a%26b")
     assert (request.method, request.headers["ce-type"], str(request.url)) == expected

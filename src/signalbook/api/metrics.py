@@ -10,7 +10,7 @@ from typing import Any, Final
 from prometheus_client.core import GaugeMetricFamily, Metric
 from starlette.routing import Route
 
-from signalbook import __version__, metrics
+from signalbook import metrics
 from signalbook.access.base import Action
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest
@@ -19,6 +19,7 @@ from signalbook.api.kernel.routing import Kernel, PathEndpoint
 from signalbook.storage.base import StorageError
 from signalbook.storage.store import Store
 from signalbook.storage.subscriptions import ACTIVE, DELIVERY_STATES
+from signalbook.version import __version__
 from signalbook.xid import Xid
 
 PATH: Final = "/metrics"

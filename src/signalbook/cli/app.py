@@ -15,11 +15,11 @@ from typer import Option
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from signalbook import __version__
 from signalbook.cli.console import CommandGroup, echo, fail, say
 from signalbook.cli.credentials import TokenOption
 from signalbook.errors import SignalbookError
 from signalbook.plugins import install
+from signalbook.version import __version__
 
 _INTERRUPTED: Final = 130
 # Imports create many objects but no garbage. With Python's own threshold, collections take an eighth of the start time.

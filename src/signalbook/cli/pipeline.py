@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 from typer import Option
 
-from signalbook import __version__
 from signalbook.cli import infer, outputs, replay, tables
 from signalbook.cli.console import (
     SHOWN_VIOLATIONS,
@@ -31,6 +30,7 @@ from signalbook.cli.console import (
 )
 from signalbook.tracing import program
 from signalbook.values import JSONObject, dump_json, format_count
+from signalbook.version import __version__
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -12,7 +12,6 @@ from urllib.parse import quote, urljoin, urlsplit
 
 import httpx
 
-from signalbook import __version__
 from signalbook.client import credentials
 from signalbook.client.responses import (
     BadResponse,
@@ -27,6 +26,7 @@ from signalbook.client.responses import (
 from signalbook.tracing import outgoing
 from signalbook.uris import without_user
 from signalbook.values import JSON, dump_json
+from signalbook.version import __version__
 from signalbook.xid import Kind, Xid, XidError
 
 _CACHED_STATUSES: Final = (httpx.codes.OK, httpx.codes.SEE_OTHER)

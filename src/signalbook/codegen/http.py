@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from signalbook.messages import Outbound, bind
-from signalbook.messages.bindings.http import request as received
+from signalbook.messages.bindings.http import request as read_http_request
 from signalbook.values import JSON
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["TypedHttpClient", "received", "request_arguments"]
+__all__ = ["TypedHttpClient", "build_http_arguments", "read_http_request"]
 
 
 class TypedHttpClient:
@@ -30,11 +30,11 @@ class TypedHttpClient:
 
         ``context`` is for placeholders of the endpoint that the message does not have.
         """
-        response = self._client.request(**request_arguments(outbound, self._endpoint, context))
+        response = self._client.request(**build_http_arguments(outbound, self._endpoint, context))
         return response.raise_for_status()
 
 
-def request_arguments(
+def build_http_arguments(
     outbound: Outbound, endpoint: Mapping[str, JSON] | None = None, context: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """Return the arguments of ``request`` for a client of httpx, also an ``AsyncClient``. Raises ``OutboundError``."""

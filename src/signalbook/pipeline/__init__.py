@@ -2,10 +2,12 @@
 
     report = run(Job(registry="http://localhost:8080", inputs=("events/",), output=Path("lake")))
 
-Every command of ``signalbook pipeline`` is a function here, and most commands are a module in ``commands/``. Read
-``commands/run.py`` first, then ``job/tasks.py`` (what Spark's workers do), ``processing/`` (how messages become rows),
-``commit.py`` (how tables get their files exactly once) and ``columns.py`` (what is written).
+Every command of ``signalbook pipeline`` is a function here.
 """
+
+# Most commands are a module in ``commands/``. Read ``commands/run.py`` first, then ``job/tasks.py`` (what Spark's workers
+# do), ``processing/`` (how messages become rows), ``commit.py`` (how tables get their files exactly once) and
+# ``columns.py`` (what is written).
 
 from __future__ import annotations
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
         job_options,
         storage_of,
     )
+    from signalbook.pipeline.job.snapshot import Snapshot
     from signalbook.pipeline.places import Place, Storage, place_of
     from signalbook.pipeline.report import Report
     from signalbook.pipeline.reports.upload import exposition, reporting
@@ -70,6 +73,7 @@ __all__ = [
     "Report",
     "ReportOptions",
     "SampleCheck",
+    "Snapshot",
     "Status",
     "Storage",
     "StreamJob",
@@ -125,6 +129,7 @@ _NAMES: Final = {
         *("BacktestJob", "DeadLetterFilter", "Job", "JobOptions", "Progress", "ReplayJob", "ReportOptions"),
         *("StreamJob", "job_options", "storage_of"),
     ),
+    "job.snapshot": ("Snapshot",),
     "places": ("Place", "Storage", "place_of"),
     "report": ("Report",),
     "reports.upload": ("exposition", "reporting"),

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from signalbook.messages.eventformats import EventError
-from signalbook.messages.eventformats.avro import SCHEMA, AvroEventFormat
+from signalbook.messages.eventformats.avro import CLOUDEVENTS_SCHEMA, AvroEventFormat
 from signalbook.values import deeper_than
 
 AVRO = AvroEventFormat()
 HEAD: dict[str, Any] = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
-PARSED = fastavro.parse_schema(SCHEMA)
+PARSED = fastavro.parse_schema(CLOUDEVENTS_SCHEMA)
 
 
 def written(data: Any = None, **more: Any) -> bytes:

@@ -23,7 +23,7 @@ from tests.pipeline.sources.test_protobuf import delimited
 
 from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.eventformats import find_format
-from signalbook.messages.eventformats.avro import SCHEMA
+from signalbook.messages.eventformats.avro import CLOUDEVENTS_SCHEMA
 from signalbook.pipeline import (
     BacktestJob,
     Job,
@@ -152,7 +152,7 @@ def encoded(form: str, events: Sequence[JSONObject]) -> list[bytes]:
 
 def as_avro(events: Sequence[JSONObject]) -> bytes:
     content = BytesIO()
-    schema = fastavro.parse_schema(SCHEMA)
+    schema = fastavro.parse_schema(CLOUDEVENTS_SCHEMA)
     fastavro.writer(
         content,
         schema,

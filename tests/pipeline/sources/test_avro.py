@@ -13,7 +13,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from signalbook.messages.eventformats.avro import SCHEMA
+from signalbook.messages.eventformats.avro import CLOUDEVENTS_SCHEMA
 from signalbook.pipeline import PipelineError
 from signalbook.pipeline.sources import avro, files
 from signalbook.pipeline.sources.avro import CONTAINER
@@ -31,7 +31,7 @@ def event(number: int, data: Any = None) -> dict[str, Any]:
 
 
 def container(
-    count: int = 9, codec: str = "null", schema: Any = SCHEMA, records: Any = None, interval: int = 100
+    count: int = 9, codec: str = "null", schema: Any = CLOUDEVENTS_SCHEMA, records: Any = None, interval: int = 100
 ) -> bytes:
     stream = BytesIO()
     events = [event(i, {"a": 1.0}) for i in range(count)] if records is None else records
@@ -41,7 +41,7 @@ def container(
 
 def record(number: int) -> bytes:
     stream = BytesIO()
-    fastavro.schemaless_writer(stream, fastavro.parse_schema(SCHEMA), event(number, {"a": 1.0}))
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(CLOUDEVENTS_SCHEMA), event(number, {"a": 1.0}))
     return stream.getvalue()
 
 
@@ -52,7 +52,7 @@ def block(count: int, content: bytes) -> bytes:
     return head.getvalue() + content + SYNC
 
 
-def header(codec: bytes = b"null", schema: Any = SCHEMA) -> bytes:
+def header(codec: bytes = b"null", schema: Any = CLOUDEVENTS_SCHEMA) -> bytes:
     stream = BytesIO()
     meta = {"avro.schema": json.dumps(schema).encode(), "avro.codec": codec}
     fastavro.schemaless_writer(stream, {"type": "map", "values": "bytes"}, meta)
@@ -109,7 +109,9 @@ def test_splits_have_each_record_once(read: Read) -> None:
 
 def test_another_name_and_documentation_do_not_matter(read: Read) -> None:
     """The text of the specification and its schema file use different names of records (K-22)."""
-    text = json.dumps(SCHEMA).replace('"Event"', '"AvroCloudEvent"').replace('"Value"', '"AvroCloudEventData"')
+    text = (
+        json.dumps(CLOUDEVENTS_SCHEMA).replace('"Event"', '"AvroCloudEvent"').replace('"Value"', '"AvroCloudEventData"')
+    )
     schema = json.loads(text.replace('"string"', '{"type": "string", "avro.java.string": "String"}'))
     assert read(container(schema={**schema, "namespace": "io.cloudevents", "doc": "x"})) == WHOLE
 

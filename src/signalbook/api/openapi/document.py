@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Final
 
-from signalbook import __version__
 from signalbook.api.openapi.access import access_paths, access_schemas
 from signalbook.api.openapi.components import (
     IF_MATCH,
@@ -44,6 +43,7 @@ from signalbook.api.registrypaths import ALWAYS_THERE, NAMES
 from signalbook.engine.write.commands import METHODS, Method
 from signalbook.model import SPECVERSION, AttributeSet, Model, ResourceType
 from signalbook.values import JSONObject
+from signalbook.version import __version__
 from signalbook.xid import Kind
 
 _DESCRIPTION: Final = f"An xRegistry {SPECVERSION} server. Paths and schemas follow from the model of this registry."

@@ -20,7 +20,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.types import Receive, Scope
 
-from signalbook import __version__
 from signalbook.access.base import (
     ANONYMOUS,
     NOTHING,
@@ -46,6 +45,7 @@ from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.settings import Settings
 from signalbook.values import JSONObject, format_count
+from signalbook.version import __version__
 from signalbook.xid import ROOT, Xid
 
 PATH: Final = PAGES

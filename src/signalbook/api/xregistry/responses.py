@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Final
 from urllib.parse import quote
 
-from signalbook import __version__
 from signalbook.api.kernel.caching import NO_CACHE, compute_entity_tag, if_modified
 from signalbook.api.kernel.paging import PageCursor, limit_and_cursor, page_limit
 from signalbook.api.kernel.responses import JSON_TYPE, UNTRUSTED, Header, Response, encode, json_response, media_type
@@ -21,6 +20,7 @@ from signalbook.engine.write.apply import WriteResult
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, ResourceType
 from signalbook.values import JSON, JSONObject, format_scalar
+from signalbook.version import __version__
 from signalbook.xid import Kind, Xid
 
 _JSON: Final[tuple[Header, ...]] = (("Content-Type", JSON_TYPE),)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from signalbook.formats import SchemaError
 from signalbook.formats.avro import BROKEN, FORMAT, AvroSchema
 from signalbook.messages import Message
-from signalbook.messages.eventformats.avro import SCHEMA, read_datum
+from signalbook.messages.eventformats.avro import CLOUDEVENTS_SCHEMA, read_datum
 from signalbook.messages.eventformats.base import AVRO_FORMAT
 from signalbook.pipeline.sources import files
 from signalbook.pipeline.sources.base import KEPT, UNREADABLE, DamagedFile, MessageBatch, Split
@@ -309,7 +309,7 @@ _CODECS: Final[dict[str, Callable[[bytes], bytes]]] = {
 }
 
 
-_EXPECTED: Final = FORMAT.parse(dump_json(SCHEMA), "Avro")
+_EXPECTED: Final = FORMAT.parse(dump_json(CLOUDEVENTS_SCHEMA), "Avro")
 
 
 class AvroEvents:
