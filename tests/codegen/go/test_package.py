@@ -22,10 +22,10 @@ from signalbook.codegen.base import Generated, GeneratorError, generate, read_in
 from signalbook.codegen.go.records import quoted
 
 MODULE = "example.com/shop"
-LEAST = 21
+LEAST = 23
 FRANZ = Path(__file__).parents[2] / "api" / "confluent" / "clients" / "franz"
 FRANZ_BUILT = Path(sys.prefix) / "brokers" / "franz"
-# Go may be where its own archive puts it; nothing is fetched.
+# Go may be where its own archive puts it; nothing is fetched, because tools/setup fetched the modules.
 _PATH = f"{os.environ['PATH']}:/usr/local/go/bin"
 GO = shutil.which("go", path=_PATH)
 ENVIRONMENT = {**os.environ, "PATH": _PATH, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod",

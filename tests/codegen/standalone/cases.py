@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 from tests.formats.jsonschema.cases import cases
 
+from signalbook.codegen.standalone.protobuf import ProtobufFiles
 from signalbook.codegen.standalone.rules import SchemaRules
 from signalbook.codegen.standalone.wire import WireNodes
 from signalbook.formats.avro.format import FORMAT as AVRO
@@ -242,10 +243,18 @@ def protobuf() -> ProtobufSchema:
 
 
 def wire(schema: AvroSchema | ProtobufSchema) -> dict[str, Any]:
-    """The table of a schema, and the place of its type, for a program."""
+    """The table of a schema, and the place of its type, for a program.
+
+    For languages that use a library: the document that it reads, and the name of the type in it.
+    """
     nodes = WireNodes("avro" if isinstance(schema, AvroSchema) else "protobuf")
     root = nodes.of(schema)
-    return {"format": nodes.format, "wire": nodes.nodes, "root": root}
+    task: dict[str, Any] = {"format": nodes.format, "wire": nodes.nodes, "root": root}
+    if isinstance(schema, ProtobufSchema):
+        document = ProtobufFiles()
+        task["name"] = document.of(schema)
+        task["document"] = document.document
+    return task
 
 
 def plain(value: Any) -> Any:

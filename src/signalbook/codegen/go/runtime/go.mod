@@ -1,3 +1,5 @@
 module example.com/messages
 
-go 1.21
+go 1.23
+
+require google.golang.org/protobuf v1.36.12

@@ -1,10 +1,9 @@
-// Package wire writes and reads values in the binary encodings of Avro and Protobuf, by a table of types.
+// Package wire writes and reads values in the binary encoding of Avro, by a table of types.
 //
 // Values are those of package values: bytes are base64, decimals, dates and times text.
 package wire
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -17,89 +16,38 @@ const (
 	deepest = 64
 	// freeValues is how many values a payload may have apart from its size: some are of no bytes at all.
 	freeValues = 1_000_000
-	// manyFields is from where on fields are looked up and not searched.
-	manyFields = 16
 )
 
 // A Schema has the types of one schema document. It may be used by several goroutines at once.
 type Schema struct {
-	isAvro bool
-	nodes  []node
+	nodes []node
 }
 
 // A node is one type; others are places in the table.
 type node struct {
-	Kind      string      `json:"kind"`
-	Logical   string      `json:"logical"`
-	Precision int         `json:"precision"`
-	Scale     int         `json:"scale"`
-	Size      int         `json:"size"`
-	Symbols   []string    `json:"symbols"`
-	Of        int         `json:"of"`
-	Branches  []int       `json:"branches"`
-	Fields    []field     `json:"fields"`
-	Numbers   enumNumbers `json:"numbers"`
-	Closed    bool        `json:"closed"`
-
-	places map[uint64]int // of the fields by their numbers, where there are many
+	Kind      string   `json:"kind"`
+	Logical   string   `json:"logical"`
+	Precision int      `json:"precision"`
+	Scale     int      `json:"scale"`
+	Size      int      `json:"size"`
+	Symbols   []string `json:"symbols"`
+	Of        int      `json:"of"`
+	Branches  []int    `json:"branches"`
+	Fields    []field  `json:"fields"`
 }
 
-// A field is one of a record or a message.
+// A field is one of a record.
 type field struct {
 	Name    string          `json:"name"`
 	Of      int             `json:"of"`
 	Default json.RawMessage `json:"default"`
-	Number  uint64          `json:"number"`
-	Label   string          `json:"label"`
-	Key     int             `json:"key"`
-	OneOf   string          `json:"oneof"`
 }
 
-// enumNumbers are the names of an enum in their order, which tells those of the same number apart.
-type enumNumbers []enumNumber
-
-type enumNumber struct {
-	name   string
-	number int32
-}
-
-// UnmarshalJSON reads an object of numbers.
-func (e *enumNumbers) UnmarshalJSON(text []byte) error {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	if _, err := decoder.Token(); err != nil {
-		return err
-	}
-	for decoder.More() {
-		name, err := decoder.Token()
-		if err != nil {
-			return err
-		}
-		entry := enumNumber{name: fmt.Sprint(name)}
-		if err := decoder.Decode(&entry.number); err != nil {
-			return err
-		}
-		*e = append(*e, entry)
-	}
-	return nil
-}
-
-// Parse reads a table in JSON; format is avro or protobuf.
-func Parse(format string, text []byte) (*Schema, error) {
-	schema := &Schema{isAvro: format == "avro"}
-	if err := json.Unmarshal(text, &schema.nodes); err != nil {
-		return nil, err
-	}
-	for index := range schema.nodes {
-		node := &schema.nodes[index]
-		if schema.isAvro || len(node.Fields) < manyFields {
-			continue
-		}
-		node.places = make(map[uint64]int, len(node.Fields))
-		for place, field := range node.Fields {
-			node.places[field.Number] = place
-		}
-	}
-	return schema, nil
+// Parse reads a table in JSON.
+func Parse(text []byte) (*Schema, error) {
+	schema := &Schema{}
+	err := json.Unmarshal(text, &schema.nodes)
+	return schema, err
 }
 
 // An Error is what is wrong with a value or with bytes, and where.
@@ -126,19 +74,13 @@ func nested(path string, depth int) error {
 
 // Encode returns a value of the type at a place in the binary encoding. The error is an *Error.
 func (s *Schema) Encode(root int, value any, path string) ([]byte, error) {
-	if s.isAvro {
-		return s.appendAvro([]byte{}, root, value, path, 0)
-	}
-	return s.appendMessage([]byte{}, root, value, path, 0)
+	return s.appendAvro([]byte{}, root, value, path, 0)
 }
 
 // Decode returns the value in bytes. The error is an *Error.
 func (s *Schema) Decode(root int, body []byte, path string) (any, error) {
 	left := freeValues + 4*len(body)
 	from := &reader{bytes: body, path: path, values: &left}
-	if !s.isAvro {
-		return s.readMessage(root, from, path, 0)
-	}
 	value, err := s.readAvro(root, from, path, 0)
 	if err == nil && from.left() > 0 {
 		return nil, failed(path, "avro", "%d bytes follow the datum", from.left())
