@@ -11,10 +11,10 @@ import (
 	"sort"
 	"strconv"
 
+	"example.com/shop/internal/avro"
 	"example.com/shop/internal/protobuf"
 	"example.com/shop/internal/rules"
 	"example.com/shop/internal/values"
-	"example.com/shop/internal/wire"
 	"example.com/shop/signalbook"
 )
 
@@ -23,9 +23,8 @@ type task struct {
 	Module string
 	Rules  json.RawMessage
 	Format string
-	Wire   json.RawMessage
-	// For libraries: a schema document, and the name of a schema in it.
-	Document string
+	// A schema document, and the name of a schema in it.
+	Document json.RawMessage
 	Name     string
 	Root     int
 	Value    json.RawMessage
@@ -216,14 +215,14 @@ func (t *task) result() (any, error) {
 }
 
 func (t *task) codec() (values.Codec, string) {
+	parse, text := avro.Parse, string(t.Document)
 	if t.Format == "protobuf" {
-		codec, err := protobuf.Parse(t.Document)
-		must(err)
-		return codec, t.Name
+		parse = protobuf.Parse
+		must(json.Unmarshal(t.Document, &text))
 	}
-	codec, err := wire.NewCodec(string(t.Wire))
+	codec, err := parse(text)
 	must(err)
-	return codec, strconv.Itoa(t.Root)
+	return codec, t.Name
 }
 
 type codecError struct{ findings []values.Finding }

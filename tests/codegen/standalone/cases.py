@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 from tests.formats.jsonschema.cases import cases
 
+from signalbook.codegen.standalone.avro import AvroSchemas
 from signalbook.codegen.standalone.protobuf import ProtobufFiles
 from signalbook.codegen.standalone.rules import SchemaRules
 from signalbook.codegen.standalone.wire import WireNodes
@@ -249,12 +250,10 @@ def wire(schema: AvroSchema | ProtobufSchema) -> dict[str, Any]:
     """
     nodes = WireNodes("avro" if isinstance(schema, AvroSchema) else "protobuf")
     root = nodes.of(schema)
-    task: dict[str, Any] = {"format": nodes.format, "wire": nodes.nodes, "root": root}
-    if isinstance(schema, ProtobufSchema):
-        document = ProtobufFiles()
-        task["name"] = document.of(schema)
-        task["document"] = document.document
-    return task
+    task = {"format": nodes.format, "wire": nodes.nodes, "root": root}
+    document = AvroSchemas() if isinstance(schema, AvroSchema) else ProtobufFiles()
+    name = document.of(schema)
+    return {**task, "name": name, "document": document.document}
 
 
 def plain(value: Any) -> Any:

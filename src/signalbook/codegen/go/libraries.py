@@ -34,7 +34,12 @@ class Library:
 
 LIBRARIES: Final[Mapping[SchemaFormat, Library]] = {
     "json": Library(package="rules", parse="NewCodec"),
-    "avro": Library(package="wire", parse="NewCodec"),
+    "avro": Library(
+        package="avro",
+        modules=("github.com/twmb/avro",),
+        test_modules=("github.com/klauspost/compress",),
+        go="1.26",
+    ),
     "protobuf": Library(
         package="protobuf",
         modules=("google.golang.org/protobuf",),

@@ -45,7 +45,7 @@ from signalbook.messages import Param
 from signalbook.values import dump_json
 
 # Those that a library writes and reads.
-_FORMATS: Final[tuple[SchemaFormat, ...]] = ("protobuf",)
+_FORMATS: Final[tuple[SchemaFormat, ...]] = ("avro", "protobuf")
 _RUNTIME: Final = "signalbook"
 _PAYLOADS: Final = "payloads"
 # As tools of Go know it.

@@ -10,6 +10,7 @@ from typing import Final, Literal
 from signalbook.codegen.base import GeneratorInput, Inexpressible
 from signalbook.codegen.datatypes import DataType
 from signalbook.codegen.payloadtypes import PayloadTypes, payload_types
+from signalbook.codegen.standalone.avro import AvroSchemas
 from signalbook.codegen.standalone.patterns import portable
 from signalbook.codegen.standalone.protobuf import ProtobufFiles
 from signalbook.codegen.standalone.rules import SchemaRules
@@ -47,7 +48,7 @@ class StandaloneMessage:
     type: DataType | None
 
 
-SchemaTable = SchemaRules | WireNodes | ProtobufFiles
+SchemaTable = SchemaRules | WireNodes | AvroSchemas | ProtobufFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +179,7 @@ def _make_table(
         case JsonSchema():
             return SchemaRules(schema.document, pattern)
         case AvroSchema():
-            return WireNodes("avro")
+            return AvroSchemas() if "avro" in libraries else WireNodes("avro")
         case ProtobufSchema():
             return ProtobufFiles() if "protobuf" in libraries else WireNodes("protobuf")
 

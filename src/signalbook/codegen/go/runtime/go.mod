@@ -1,5 +1,8 @@
 module example.com/messages
 
-go 1.23
+go 1.26
 
-require google.golang.org/protobuf v1.36.12
+require (
+	github.com/twmb/avro v1.9.1
+	google.golang.org/protobuf v1.36.12
+)
