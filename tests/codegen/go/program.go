@@ -11,27 +11,30 @@ import (
 	"sort"
 	"strconv"
 
+	"example.com/shop/internal/avro"
+	"example.com/shop/internal/protobuf"
 	"example.com/shop/internal/rules"
 	"example.com/shop/internal/values"
-	"example.com/shop/internal/wire"
 	"example.com/shop/signalbook"
 )
 
 type task struct {
-	Action  string
-	Module  string
-	Rules   json.RawMessage
-	Format  string
-	Wire    json.RawMessage
-	Root    int
-	Value   json.RawMessage
-	Payload json.RawMessage
-	Values  map[string]string
-	Given   struct{ Topic, Key, Mode string }
-	Record  *record
-	Request *request
-	Event   *string
-	Message *message
+	Action string
+	Module string
+	Rules  json.RawMessage
+	Format string
+	// A schema document, and the name of a schema in it.
+	Document json.RawMessage
+	Name     string
+	Root     int
+	Value    json.RawMessage
+	Payload  json.RawMessage
+	Values   map[string]string
+	Given    struct{ Topic, Key, Mode string }
+	Record   *record
+	Request  *request
+	Event    *string
+	Message  *message
 }
 
 type record struct {
@@ -170,7 +173,7 @@ func must(err error) {
 func answered(result any, err error) answer {
 	var outbound *signalbook.OutboundError
 	var unexpected *signalbook.UnexpectedMessageError
-	var ofWire *wire.Error
+	var ofCodec *codecError
 	var ofType *signalbook.ConversionError
 	switch {
 	case err == nil:
@@ -179,8 +182,8 @@ func answered(result any, err error) answer {
 		return answer{"error": "OutboundError", "findings": outbound.Findings}
 	case errors.As(err, &unexpected):
 		return answer{"error": "UnexpectedMessage", "findings": unexpected.Findings}
-	case errors.As(err, &ofWire):
-		return answer{"error": "WireError", "findings": []values.Finding{ofWire.Finding}}
+	case errors.As(err, &ofCodec):
+		return answer{"error": "WireError", "findings": ofCodec.findings}
 	case errors.As(err, &ofType):
 		for place := range ofType.Findings {
 			ofType.Findings[place].Path = "data" + ofType.Findings[place].Path
@@ -198,21 +201,39 @@ func (t *task) result() (any, error) {
 		found := table.Check(t.Root, parsed(t.Value), "data")
 		return append([]values.Finding{}, found...), nil
 	case "encode":
-		return t.schema().Encode(t.Root, parsed(t.Value), "data")
+		codec, root := t.codec()
+		return done(codec.Encode(root, parsed(t.Value), "data"))
 	case "decode":
 		var body []byte
 		must(json.Unmarshal(t.Value, &body))
-		return t.schema().Decode(t.Root, body, "data")
+		codec, root := t.codec()
+		return done(codec.Decode(root, body, "data"))
 	case "kafka", "http", "event", "message":
 		return t.sent()
 	}
 	return functions[t.Module].parse(t.received())
 }
 
-func (t *task) schema() *wire.Schema {
-	schema, err := wire.Parse(t.Format, t.Wire)
+func (t *task) codec() (values.Codec, string) {
+	parse, text := avro.Parse, string(t.Document)
+	if t.Format == "protobuf" {
+		parse = protobuf.Parse
+		must(json.Unmarshal(t.Document, &text))
+	}
+	codec, err := parse(text)
 	must(err)
-	return schema
+	return codec, t.Name
+}
+
+type codecError struct{ findings []values.Finding }
+
+func (e *codecError) Error() string { return "codec" }
+
+func done[R any](result R, findings []values.Finding) (any, error) {
+	if len(findings) > 0 {
+		return nil, &codecError{findings}
+	}
+	return result, nil
 }
 
 func parsed(text json.RawMessage) any {

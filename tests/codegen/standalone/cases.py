@@ -11,6 +11,8 @@ from typing import Any
 from hypothesis import strategies as st
 from tests.formats.jsonschema.cases import cases
 
+from signalbook.codegen.standalone.avro import AvroSchemas
+from signalbook.codegen.standalone.protobuf import ProtobufFiles
 from signalbook.codegen.standalone.rules import SchemaRules
 from signalbook.codegen.standalone.wire import WireNodes
 from signalbook.formats.avro.format import FORMAT as AVRO
@@ -242,10 +244,16 @@ def protobuf() -> ProtobufSchema:
 
 
 def wire(schema: AvroSchema | ProtobufSchema) -> dict[str, Any]:
-    """The table of a schema, and the place of its type, for a program."""
+    """The table of a schema, and the place of its type, for a program.
+
+    For languages that use a library: the document that it reads, and the name of the type in it.
+    """
     nodes = WireNodes("avro" if isinstance(schema, AvroSchema) else "protobuf")
     root = nodes.of(schema)
-    return {"format": nodes.format, "wire": nodes.nodes, "root": root}
+    task = {"format": nodes.format, "wire": nodes.nodes, "root": root}
+    document = AvroSchemas() if isinstance(schema, AvroSchema) else ProtobufFiles()
+    name = document.of(schema)
+    return {**task, "name": name, "document": document.document}
 
 
 def plain(value: Any) -> Any:

@@ -16,6 +16,7 @@ from signalbook.codegen.base import (
     runtime_files,
 )
 from signalbook.codegen.datatypes import RecordTable
+from signalbook.codegen.go.libraries import LIBRARIES, write_go_mod, write_go_sum
 from signalbook.codegen.go.records import (
     KEYWORDS,
     TypeNames,
@@ -33,6 +34,7 @@ from signalbook.codegen.go.records import (
 from signalbook.codegen.naming import last_part, snake, unique, words
 from signalbook.codegen.standalone.messages import (
     PayloadDocument,
+    SchemaFormat,
     Standalone,
     StandaloneMessage,
     argument_names,
@@ -42,7 +44,8 @@ from signalbook.codegen.standalone.patterns import linear
 from signalbook.messages import Param
 from signalbook.values import dump_json
 
-_GO: Final = "1.21"
+# Those that a library writes and reads.
+_FORMATS: Final[tuple[SchemaFormat, ...]] = ("avro", "protobuf")
 _RUNTIME: Final = "signalbook"
 _PAYLOADS: Final = "payloads"
 # As tools of Go know it.
@@ -60,7 +63,7 @@ def _generate_go(input: GeneratorInput) -> Generated:
     if not _MODULE.fullmatch(module):
         raise GeneratorError(f"go: module is a path such as example.com/shop/messages, not {module!r}")
     has_module_file = input.option("gomod", ("yes", "no")) == "yes"
-    result = standalone(input, pattern=linear)
+    result = standalone(input, pattern=linear, libraries=_FORMATS)
     input.progress(f"writing {len(result.messages)} messages")
     files = tuple(_write_files(input, result, module, has_module_file)) if result.messages else ()
     return Generated(files=files, left_out=result.left_out)
@@ -70,13 +73,15 @@ def _write_files(
     input: GeneratorInput, result: Standalone, module: str, has_module_file: bool
 ) -> Iterator[GeneratedFile]:
     head = f"{_GENERATED}\n// {input.notice}.\n\n"
+    documents = result.documents
+    formats = sorted({item.table.format for item in documents.values()})
     if has_module_file:
-        content = f"{head}module {module}\n\ngo {_GO}\n".encode()
-        yield GeneratedFile(path="go.mod", content=content, xids=())
-    for path, text in runtime_files(__package__, ".go"):
+        yield GeneratedFile(path="go.mod", content=f"{head}{write_go_mod(module, formats)}".encode(), xids=())
+        if sums := write_go_sum(formats):
+            yield GeneratedFile(path="go.sum", content=sums.encode(), xids=())
+    for path, text in _list_runtime_files(formats):
         content_text = text.replace(f'"{_OWN_MODULE}/', f'"{module}/')
         yield GeneratedFile(path=path, content=f"{head}{content_text}".encode(), xids=())
-    documents = result.documents
     tables = {name: _find_table(item) for name, item in documents.items()}
     names = type_names(tables)
     for name, document in documents.items():
@@ -99,6 +104,12 @@ def _write_files(
         about = f"Package {_PAYLOADS} has the types of payloads."
         xids = tuple(sorted(xid for item in documents.values() for xid in item.xids))
         yield _build_file(input, f"{_PAYLOADS}/doc.go", _PAYLOADS, xids, (), about)
+
+
+def _list_runtime_files(formats: list[SchemaFormat]) -> Iterator[tuple[str, str]]:
+    """Yield the files of the runtime by path, without those for formats that no payload has."""
+    unused = tuple(f"internal/{LIBRARIES[name].package}/" for name in LIBRARIES.keys() - formats)
+    yield from ((path, text) for path, text in runtime_files(__package__, ".go") if not path.startswith(unused))
 
 
 def _choose_package(group: str) -> str:
@@ -125,7 +136,7 @@ def _build_file(
 
 
 def _is_protobuf(document: PayloadDocument) -> bool:
-    return bool(document.schema["format"] == "protobuf")
+    return document.table.format == "protobuf"
 
 
 def _find_table(document: PayloadDocument) -> RecordTable:
@@ -133,10 +144,12 @@ def _find_table(document: PayloadDocument) -> RecordTable:
 
 
 def _write_document(document: PayloadDocument, table: RecordTable, names: TypeNames, module: str) -> Lines:
-    yield from _write_imports(module, _RUNTIME)
+    library, content = LIBRARIES[document.table.format], document.table.document
+    text = content if isinstance(content, str) else dump_json(content).decode()
+    yield from _write_imports(module, f"internal/{library.package}", _RUNTIME)
     yield ""
     yield from comment(f"{names.schema} says how payloads are written, and what they are held to.")
-    yield f"var {names.schema} = {_RUNTIME}.NewPayloadSchema({raw(dump_json(document.schema).decode())})"
+    yield f"var {names.schema} = {_RUNTIME}.NewPayloadSchema({library.package}.{library.parse}, {raw(text)})"
     yield from types(table, names, has_null=not _is_protobuf(document))
 
 
@@ -158,7 +171,8 @@ def _write_message(message: StandaloneMessage, name: str, documents: Mapping[str
     uses = (_PAYLOADS, _RUNTIME) if schema != "nil" else (_RUNTIME,)
     yield from _write_imports(module, *uses)
     yield ""
-    yield f"var {definition} = {_RUNTIME}.NewDefinition({raw(dump_json(message.table).decode())})"
+    table = message.table | ({"root": str(message.table["root"])} if "root" in message.table else {})
+    yield f"var {definition} = {_RUNTIME}.NewDefinition({raw(dump_json(table).decode())})"
     yield ""
     yield from _write_build(message, name, definition, payload, schema)
     yield ""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, Literal
 
 from signalbook.codegen.base import GeneratorInput, Inexpressible
 from signalbook.codegen.datatypes import DataType
 from signalbook.codegen.payloadtypes import PayloadTypes, payload_types
+from signalbook.codegen.standalone.avro import AvroSchemas
 from signalbook.codegen.standalone.patterns import portable
+from signalbook.codegen.standalone.protobuf import ProtobufFiles
 from signalbook.codegen.standalone.rules import SchemaRules
 from signalbook.codegen.standalone.wire import WireNodes
 from signalbook.formats.avro.format import AvroSchema
@@ -27,6 +30,7 @@ from signalbook.values import JSON, JSONObject
 
 _ENCODINGS: Final = ("content-encoding", "content_encoding")
 _IDENTITY: Final = ("", "identity")
+SchemaFormat = Literal["json", "avro", "protobuf"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +48,7 @@ class StandaloneMessage:
     type: DataType | None
 
 
-SchemaTable = SchemaRules | WireNodes
+SchemaTable = SchemaRules | WireNodes | AvroSchemas | ProtobufFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +56,13 @@ class PayloadDocument:
     """The types of one schema document, the schema for a runtime, and the xids of the messages that use it."""
 
     types: PayloadTypes
-    schema: JSONObject
+    table: SchemaTable
     xids: tuple[str, ...]
+
+    @property
+    def schema(self) -> JSONObject:
+        """The schema as a runtime without libraries reads it."""
+        return {"format": self.table.format, "rules" if self.table.format == "json" else "wire": self.table.document}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,25 +83,21 @@ class Standalone:
                 types[message.types.name] = message.types
                 users.setdefault(message.types.name, []).append(xid)
         return {
-            name: PayloadDocument(types=types[name], schema=_write_schema(self.schemas[name]), xids=tuple(xids))
+            name: PayloadDocument(types=types[name], table=self.schemas[name], xids=tuple(xids))
             for name, xids in users.items()
         }
-
-
-def _write_schema(table: SchemaTable) -> JSONObject:
-    if isinstance(table, SchemaRules):
-        return {"format": "json", "rules": table.rules}
-    return {"format": table.format, "wire": table.nodes}
 
 
 def standalone(
     input: GeneratorInput,
     check: Callable[[PayloadTypes], None] = lambda _: None,
     pattern: Callable[[str], str] = portable,
+    libraries: Collection[SchemaFormat] = (),
 ) -> Standalone:
     """The messages of the input, and those that such code has no form for.
 
     ``check`` raises ``Inexpressible`` for types that the language has no form for, ``pattern`` for patterns.
+    ``libraries`` are the formats for which generated code calls a library. Other formats are read by the runtime.
     """
     input.progress("reading the types of payloads")
     documents, left_out = payload_types(input)
@@ -105,7 +110,7 @@ def standalone(
         try:
             if types is not None:
                 check(types)
-            messages[xid] = _build_message(definition, types, schemas, pattern)
+            messages[xid] = _build_message(definition, types, partial(_find_root, schemas, pattern, libraries))
         except (Inexpressible, RecursionError) as error:
             left_out[xid] = str(error) or "its schema is nested too deep"
     return Standalone(messages=messages, schemas=schemas, left_out=left_out)
@@ -114,8 +119,7 @@ def standalone(
 def _build_message(
     definition: CompiledDefinition,
     types: PayloadTypes | None,
-    schemas: dict[str, SchemaTable],
-    pattern: Callable[[str], str],
+    find_root: Callable[[CompiledDefinition, PayloadTypes | None, str], JSON],
 ) -> StandaloneMessage:
     """Raises ``Inexpressible``."""
     inputs = tuple(param for param in required_inputs(definition) if param.source == "template" or param.required)
@@ -137,7 +141,7 @@ def _build_message(
     if isinstance(uri, str) and is_uri(uri):
         table["dataschema"] = uri
     if definition.schema_use.schema is not None:
-        table["root"] = _find_root(definition, types, schemas, content_type, pattern)
+        table["root"] = find_root(definition, types, content_type)
     return StandaloneMessage(
         definition=definition,
         inputs=inputs,
@@ -148,27 +152,36 @@ def _build_message(
 
 
 def _find_root(
+    schemas: dict[str, SchemaTable],
+    pattern: Callable[[str], str],
+    libraries: Collection[SchemaFormat],
     definition: CompiledDefinition,
     types: PayloadTypes | None,
-    schemas: dict[str, SchemaTable],
     content_type: str,
-    pattern: Callable[[str], str],
-) -> int:
+) -> JSON:
     """Return the place of the payload's type in the table of its document."""
     schema = definition.schema_use.schema
     if types is None or not isinstance(schema, (JsonSchema, AvroSchema, ProtobufSchema)):
         raise Inexpressible(f"its payload is of {schema and schema.format}, which this target does not write")
     if content_type and is_json(content_type) != isinstance(schema, JsonSchema):
         raise Inexpressible(f"its payload is {content_type}, and this target does not write {schema.format} as that")
-    if isinstance(schema, JsonSchema):
-        rules = schemas.get(types.name) or SchemaRules(schema.document, pattern)
-        assert isinstance(rules, SchemaRules)
-        schemas[types.name] = rules
-        return rules.at(schema.uri)
-    nodes = schemas.get(types.name) or WireNodes("avro" if isinstance(schema, AvroSchema) else "protobuf")
-    assert isinstance(nodes, WireNodes)
-    schemas[types.name] = nodes
-    return nodes.of(schema)
+    if types.name not in schemas:
+        schemas[types.name] = _make_table(schema, pattern, libraries)
+    return schemas[types.name].of(schema)
+
+
+def _make_table(
+    schema: JsonSchema | AvroSchema | ProtobufSchema,
+    pattern: Callable[[str], str],
+    libraries: Collection[SchemaFormat],
+) -> SchemaTable:
+    match schema:
+        case JsonSchema():
+            return SchemaRules(schema.document, pattern)
+        case AvroSchema():
+            return AvroSchemas() if "avro" in libraries else WireNodes("avro")
+        case ProtobufSchema():
+            return ProtobufFiles() if "protobuf" in libraries else WireNodes("protobuf")
 
 
 def _choose_content_type(definition: CompiledDefinition) -> tuple[str, bool]:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from signalbook.codegen.base import Inexpressible
 from signalbook.codegen.standalone.patterns import portable
@@ -59,6 +59,8 @@ class SchemaRules:
     ``pattern`` makes a pattern that the language's engine reads, and raises ``Inexpressible`` if there is none.
     """
 
+    format: Final[Literal["json"]] = "json"
+
     def __init__(self, document: JsonSchemaDocument, pattern: Callable[[str], str] = portable) -> None:
         self.rules: list[JSON] = []
         self._pattern = pattern
@@ -90,6 +92,15 @@ class SchemaRules:
                 self._dynamic[node["$dynamicAnchor"]] += 1
             if node.get("$recursiveAnchor") is True:
                 self._dynamic[""] += 1
+
+    @property
+    def document(self) -> JSON:
+        """The table."""
+        return self.rules
+
+    def of(self, schema: Any) -> int:
+        """The place of a schema of the document. Raises ``Inexpressible``."""
+        return self.at(schema.uri)
 
     def at(self, uri: str) -> int:
         """The place of the schema at a URI. Raises ``Inexpressible``."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
@@ -57,10 +57,16 @@ class WireNodes:
         self.nodes: list[JSON] = []
         self._known: dict[str, int] = {}
 
-    def of(self, schema: AvroSchema | ProtobufSchema) -> int:
-        """The place of a schema's type. Raises ``Inexpressible``."""
+    @property
+    def document(self) -> JSON:
+        """The table."""
+        return self.nodes
+
+    def of(self, schema: Any) -> int:
+        """The place of the type of an Avro or Protobuf schema. Raises ``Inexpressible``."""
         if isinstance(schema, AvroSchema):
             return self._add_avro(schema.type, schema.names.types)
+        assert isinstance(schema, ProtobufSchema)
         return self._add_message(schema.descriptor)
 
     def _add(self, node: JSONObject) -> int:

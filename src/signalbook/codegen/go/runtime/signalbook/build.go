@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"example.com/messages/internal/values"
-	"example.com/messages/internal/wire"
 )
 
 // An Outbound is a message that was built, for whatever sends it.
@@ -168,26 +167,9 @@ func (b *builder) body(schema *PayloadSchema, payload any) []byte {
 		b.findings = append(b.findings, encoder.findings...)
 		return nil
 	}
-	if schema.read().wire != nil {
-		body, err := schema.wire.Encode(b.table.Root, value, "data")
-		b.findings = append(b.findings, findingsOf(err, "data")...)
-		return body
-	}
-	b.findings = append(b.findings, schema.rules.Check(b.table.Root, value, "data")...)
-	body, err := values.Marshal(value)
-	b.findings = append(b.findings, findingsOf(err, "data")...)
+	body, findings := schema.read().Encode(b.table.Root, value, "data")
+	b.findings = append(b.findings, findings...)
 	return body
-}
-
-func findingsOf(err error, path string) []Finding {
-	switch err := err.(type) {
-	case nil:
-		return nil
-	case *wire.Error:
-		return []Finding{err.Finding}
-	default:
-		return []Finding{{Path: path, Rule: "json", Message: err.Error()}}
-	}
 }
 
 // contentType returns that of the payload: as an attribute or a header has it, or as the definition does.

@@ -1,6 +1,6 @@
 // Package signalbook builds messages of typed payloads, and reads them back: CloudEvents in Kafka, in HTTP and in JSON.
 //
-// It is generated with the packages that use it and needs the standard library alone.
+// It is generated with the packages that use it.
 package signalbook
 
 import (
@@ -9,9 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"example.com/messages/internal/rules"
 	"example.com/messages/internal/values"
-	"example.com/messages/internal/wire"
 )
 
 // A Finding is one thing that is wrong with a message, and where: a path such as data/items/0/count.
@@ -65,7 +63,7 @@ type table struct {
 	Stated      bool       `json:"stated"`
 	Aliases     []string   `json:"aliases"`
 	DataSchema  string     `json:"dataschema"`
-	Root        int        `json:"root"`
+	Root        string     `json:"root"`
 	Properties  []property `json:"properties"`
 }
 
@@ -100,37 +98,29 @@ func (d *Definition) read() *table {
 
 // A PayloadSchema says how payloads are written, and what they are held to. It is read when it is first used.
 type PayloadSchema struct {
+	parse func(string) (values.Codec, error)
 	text  string
 	once  sync.Once
-	rules *rules.Table // of JSON
-	wire  *wire.Schema // of Avro and Protobuf
+	codec values.Codec
 }
 
-// NewPayloadSchema returns the schema of a text in JSON; generated packages call it.
-func NewPayloadSchema(text string) *PayloadSchema { return &PayloadSchema{text: text} }
+// NewPayloadSchema returns the schema of a text, which parse reads; generated packages call it.
+func NewPayloadSchema(parse func(string) (values.Codec, error), text string) *PayloadSchema {
+	return &PayloadSchema{parse: parse, text: text}
+}
 
-func (s *PayloadSchema) read() *PayloadSchema {
+func (s *PayloadSchema) read() values.Codec {
 	s.once.Do(func() {
-		var tables struct {
-			Format string          `json:"format"`
-			Rules  json.RawMessage `json:"rules"`
-			Wire   json.RawMessage `json:"wire"`
-		}
-		must(json.Unmarshal([]byte(s.text), &tables))
 		var err error
-		if tables.Format == "json" {
-			s.rules, err = rules.Parse(tables.Rules)
-		} else {
-			s.wire, err = wire.Parse(tables.Format, tables.Wire)
-		}
+		s.codec, err = s.parse(s.text)
 		must(err)
 	})
-	return s
+	return s.codec
 }
 
-// must panics if a generated table cannot be read: it was changed by hand.
+// must panics if a generated text cannot be read: it was changed by hand.
 func must(err error) {
 	if err != nil {
-		panic(fmt.Sprintf("signalbook: a generated table cannot be read: %v", err))
+		panic(fmt.Sprintf("signalbook: a generated text cannot be read: %v", err))
 	}
 }

@@ -126,7 +126,7 @@ func (r *messageReader) openEvent(members map[string]any) {
 	}
 	body, err := values.Marshal(data)
 	r.body = body
-	r.findings = append(r.findings, findingsOf(err, "data")...)
+	r.findings = append(r.findings, values.Failed("data", "json", err)...)
 }
 
 // hold compares what a message has with what its definition declares.
@@ -287,29 +287,12 @@ func (r *messageReader) payload(schema *PayloadSchema, into reflect.Value) any {
 		r.report("data", "required", "there is no payload, but the definition has a schema")
 		return nil
 	}
-	data := r.data(schema.read())
-	if len(r.findings) > 0 {
+	data, findings := schema.read().Decode(r.table.Root, r.body, "data")
+	if r.findings = findings; len(findings) > 0 {
 		return nil
 	}
 	decoder := &decoder{}
 	decoder.decode(data, into, "data")
 	r.findings = decoder.findings
-	return data
-}
-
-func (r *messageReader) data(schema *PayloadSchema) any {
-	if schema.wire != nil {
-		data, err := schema.wire.Decode(r.table.Root, r.body, "data")
-		r.findings = findingsOf(err, "data")
-		return data
-	}
-	data, err := values.Parse(r.body)
-	if err != nil {
-		r.report("data", "json", "not JSON: "+err.Error())
-		return nil
-	}
-	if r.findings = values.Unbounded(data, "data"); len(r.findings) == 0 {
-		r.findings = schema.rules.Check(r.table.Root, data, "data")
-	}
 	return data
 }

@@ -1,0 +1,77 @@
+"""The Go modules that generated packages need, by the format of payloads.
+
+``runtime/go.mod`` and ``runtime/go.sum`` have the versions and sums of all of them. Change them with ``go get`` and
+``go mod tidy`` in that folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Final
+
+from signalbook.codegen.standalone.messages import SchemaFormat
+
+_GO: Final = "1.21"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """How payloads of one format are written and read.
+
+    ``package`` is the folder in ``internal`` that calls the library, ``parse`` its function that reads a schema.
+    ``modules`` are in ``go.mod``, and together with ``test_modules`` in ``go.sum``. ``go`` is the oldest version of Go
+    that they take.
+    """
+
+    package: str
+    parse: str = "Parse"
+    modules: tuple[str, ...] = ()
+    test_modules: tuple[str, ...] = ()
+    go: str = _GO
+
+
+LIBRARIES: Final[Mapping[SchemaFormat, Library]] = {
+    "json": Library(package="rules", parse="NewCodec"),
+    "avro": Library(
+        package="avro",
+        modules=("github.com/twmb/avro",),
+        test_modules=("github.com/klauspost/compress",),
+        go="1.26",
+    ),
+    "protobuf": Library(
+        package="protobuf",
+        modules=("google.golang.org/protobuf",),
+        test_modules=("github.com/google/go-cmp",),
+        go="1.23",
+    ),
+}
+
+
+def write_go_mod(module: str, formats: Collection[SchemaFormat]) -> str:
+    """Return the content of ``go.mod`` for a module with payloads of some formats."""
+    libraries = [LIBRARIES[name] for name in formats]
+    version = max((library.go for library in libraries), key=lambda text: int(text.partition(".")[2]), default=_GO)
+    modules = {name for library in libraries for name in library.modules}
+    required = [line for line in _read_lines("go.mod") if line.removeprefix("require ").split(" ")[0] in modules]
+    blocks = [f"module {module}", f"go {version}"]
+    for indirect in (False, True):
+        lines = [line.removeprefix("require ") for line in required if line.endswith("// indirect") == indirect]
+        if len(lines) == 1:
+            blocks.append(f"require {lines[0]}")
+        elif lines:
+            blocks.append("\n".join(["require (", *(f"\t{line}" for line in lines), ")"]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def write_go_sum(formats: Collection[SchemaFormat]) -> str:
+    """Return the content of ``go.sum`` for a module with payloads of some formats."""
+    libraries = [LIBRARIES[name] for name in formats]
+    modules = {name for library in libraries for name in (*library.modules, *library.test_modules)}
+    return "".join(f"{line}\n" for line in _read_lines("go.sum") if line.split(" ")[0] in modules)
+
+
+def _read_lines(name: str) -> Iterator[str]:
+    text = (files(__package__) / "runtime" / name).read_text(encoding="utf-8")
+    yield from (line.strip() for line in text.splitlines())
