@@ -5,8 +5,8 @@
 Every command of ``signalbook pipeline`` is a function here.
 """
 
-# Most commands are a module in ``commands/``. Read ``commands/run.py`` first, then ``job/tasks.py`` (what Spark's workers
-# do), ``processing/`` (how messages become rows), ``commit.py`` (how tables get their files exactly once) and
+# Most commands are a module in ``commands/``. Read ``commands/run.py`` first, then ``job/tasks.py`` (what Spark's
+# workers do), ``processing/`` (how messages become rows), ``commit.py`` (how tables get their files exactly once) and
 # ``columns.py`` (what is written).
 
 from __future__ import annotations

@@ -17,11 +17,10 @@ from signalbook.messages import Contract, Message, parse_flags
 from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.bindings.http import request
 from signalbook.messages.cloudevents import CloudEvent
-from signalbook.pipeline.fastpath.routes import LandedRows
-from signalbook.pipeline.fastpath.rows import AcceptedRow
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.processing import pending_payloads
 from signalbook.pipeline.processing.processing import Processing
+from signalbook.pipeline.processing.rows import AcceptedRow, LandedRows
 from signalbook.pipeline.report import Tally
 from signalbook.pipeline.sources.base import LIGHTEST, MessageBatch
 from signalbook.values import JSONObject
