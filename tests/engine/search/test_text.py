@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.engine.search.text import Text, _limit_texts, join_words, split, split_runs
+from signalbook.engine.search.text import _limit_texts, join_words, split, split_runs
+from signalbook.storage.words import Text
 
 
 @pytest.mark.parametrize(
