@@ -11,14 +11,15 @@ from tests.pipeline.lake import NOON, Lake
 
 from signalbook.messages import Policy
 from signalbook.pipeline import commit as commit_module
-from signalbook.pipeline.commit import Withdrawn, complete_unfinished, land
+from signalbook.pipeline.commit import Withdrawn, check_tables, complete_unfinished, land
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.jobs import Progress
+from signalbook.pipeline.job.jobs import Job, Progress
 from signalbook.pipeline.job.runner import LocalRunner
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.job.tasks import BatchAttempt, Intake
-from signalbook.pipeline.journal import PREPARED, JournalEntry
+from signalbook.pipeline.journal import PREPARED, Journal, JournalEntry
 from signalbook.pipeline.table_names import DEAD_LETTERS
+from signalbook.pipeline.tables.catalogs import CatalogChoice, read_catalog_choice
 from signalbook.pipeline.tables.iceberg import IcebergTables
 
 COLUMNS = {"a": pa.int32()}
@@ -116,3 +117,17 @@ def test_concurrently_created_tables_of_another_format_are_an_error(lake: Lake) 
     )
     with pytest.raises(PipelineError, match="are iceberg: choose that format"):
         land(attempt, LocalRunner(), lambda _: None)
+
+
+def test_the_catalog_of_a_job_is_recorded(tmp_path: Path) -> None:
+    """Unless the tables have another format, which is the first thing to report."""
+    job = Job(output=tmp_path / "lake", registry="r", inputs=("i",), catalog=CatalogChoice(name="prod"))
+    other = Lake(tmp_path / "other", "parquet")
+    other.put([{"a": 1}], COLUMNS)
+    with pytest.raises(PipelineError, match="are parquet: choose that format"):
+        check_tables(other.journal, job)
+    assert read_catalog_choice(other.output) is None
+    check_tables(Journal.open(tmp_path / "lake"), job)
+    choice = read_catalog_choice(tmp_path / "lake")
+    assert choice is not None
+    assert choice.name == "prod"

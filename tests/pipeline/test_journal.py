@@ -227,6 +227,17 @@ def test_output_removed_during_its_creation_is_created_again(tmp_path: Path, mon
     assert Journal.open_existing(output).list_unfinished() == [batch()]
 
 
+def test_output_removed_between_two_batches_is_not_created_again(tmp_path: Path) -> None:
+    """A new output would have no trace of the batches that landed before."""
+    journal = Journal.open(tmp_path / "out")
+    with journal.lock_output():
+        land(journal, batch())
+    shutil.rmtree(tmp_path / "out")
+    with pytest.raises(FileNotFoundError), journal.lock_output():
+        pass
+    assert not (tmp_path / "out").exists()
+
+
 def test_waiting_run_continues_after_a_run_that_leaves_nothing(tmp_path: Path) -> None:
     """The waiting run then has its own output."""
     output = tmp_path / "out"

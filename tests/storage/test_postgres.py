@@ -115,6 +115,26 @@ def test_a_restarted_server_is_met_again(opened: Store, server: psycopg.Connecti
     assert touch(opened) == before + 1
 
 
+def test_a_restarted_server_is_noticed_once(
+    opened: Store, server: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Using a dead connection may take seconds, so the other connections of the same age are not used."""
+    with opened.read(), opened.read(), opened.read():
+        pass
+    server.execute(TERMINATE.encode())
+    failures: list[Exception] = []
+    is_lost = opened._dialect.lost
+
+    def record(error: Exception) -> bool:
+        failures.append(error)
+        return is_lost(error)
+
+    monkeypatch.setattr(opened._dialect, "lost", record)
+    with opened.read(), opened.read(), opened.read():
+        pass
+    assert len(set(map(id, failures))) == 1
+
+
 def test_a_connection_lost_while_writing_loses_the_write(opened: Store, server: psycopg.Connection) -> None:
     """Lost before the commit: a note has nothing to say but that."""
 
