@@ -59,11 +59,10 @@ def list_passed_modules(contract: Contract, source: Source, batches: Sequence[It
     return {name for name in modules if name.startswith("signalbook.")}
 
 
-def list_modules_of_records(mode: str) -> set[str]:
-    """Return the modules that records of Kafka pass in a mode of ``benchmarks.pipeline.records``."""
-    contract, (rows,) = records.make_traffic(mode, MESSAGES)
-    # the same traffic twice, of which the second half is the second batch
-    halves = [rows.slice(0, MESSAGES // 2), rows.slice(MESSAGES // 2)]
+def list_modules_of_records(mode: str, count: int = MESSAGES) -> set[str]:
+    """Return the modules that ``count`` records of Kafka pass in a mode of ``benchmarks.pipeline.records``."""
+    contract, (rows,) = records.make_traffic(mode, count)
+    halves = [rows.slice(0, count // 2), rows.slice(count // 2)]
     return list_passed_modules(contract, SOURCE, [base.read_record_batches(half) for half in halves])
 
 

@@ -403,3 +403,18 @@ class EnvelopeChecks:
         findings = self._definition.check_event({**attributes, "specversion": SPECVERSION, "type": self._type}, context)
         checks = self._definition.protocol_checks if self._properties else ()
         return context, (*findings, *(finding for check in checks if (finding := check(place, context)) is not None))
+
+
+def has_own_schema(batch: EventBatch, definition: CompiledDefinition, events: Offsets) -> npt.NDArray[np.bool_]:
+    """Return a mask: True for events whose ``dataschema`` is the definition's own schema, or is missing (K-39)."""
+    array = batch.attributes["dataschema"]
+    if array.null_count == len(array):
+        return np.ones(len(events), np.bool_)
+    codes, names = batch.encode_attribute("dataschema")
+    use, schema_for = definition.schema_use, definition.schema_for
+    mine, places = np.unique(codes[events], return_inverse=True)
+    schema_names = [names[code] for code in mine.tolist()]
+    # Identity, not equality: another Version with the same text still has other columns, which the slow path resolves.
+    is_own = np.array([name is None or schema_for(name) is use for name in schema_names], np.bool_)
+    has_own: npt.NDArray[np.bool_] = is_own[places]
+    return has_own

@@ -37,8 +37,7 @@ from signalbook.pipeline.processing.decoding import find_payload_decoder
 from signalbook.pipeline.processing.members import DefinitionChooser
 from signalbook.pipeline.processing.prefixed import PayloadHeads, PlanCache, PrefixedRoutes, is_prefixed, read_heads
 from signalbook.pipeline.processing.properties import ADDRESSES, is_known
-from signalbook.pipeline.processing.routes import PlainRoute, undecoded
-from signalbook.pipeline.processing.rows import LeftOver, Result, RowBuilder, land_rows, list_unlanded
+from signalbook.pipeline.processing.rows import LeftOver, Result, Route, RowBuilder, land_rows, list_unlanded, undecoded
 from signalbook.pipeline.processing.verdicts import PayloadReasons, RejectionVerdict, Verdicts, find_reasons
 
 _CONTENT_TYPE: Final = ATTRIBUTES.index("datacontenttype")
@@ -119,7 +118,7 @@ class PlainPath:
         self._target = target
         self._index = AddressIndex(_find_plain_definitions(contract, protocol), protocol)
         self._prefixed = {definition.xid for definition in self._index.definitions if is_prefixed(definition)}
-        self._routes: dict[tuple[str, str, bool], PlainRoute | None] = {}
+        self._routes: dict[tuple[str, str, bool], Route | None] = {}
         self._prefixed_plans: PlanCache = {}
         self._choosers: dict[tuple[str, ...], DefinitionChooser] = {}
         self._waiting: list[_WaitingMessages] = []
@@ -159,7 +158,7 @@ class PlainPath:
 
     def _process(self, batch: EventBatch, parts: Sequence[_WaitingMessages]) -> Iterator[Result]:
         left_over, verdicts = np.ones(len(batch), np.bool_), Verdicts(len(batch))
-        routed: list[tuple[PlainRoute, Offsets]] = []
+        routed: list[tuple[Route, Offsets]] = []
         contexts = [pa.nulls(0, columns.TEXT_MAP)]
         explained: list[tuple[PayloadReasons, Offsets]] = []
         for plan, events in self._plan_messages(batch, parts):
@@ -181,7 +180,7 @@ class PlainPath:
 
     def _plan_messages(
         self, batch: EventBatch, parts: Sequence[_WaitingMessages]
-    ) -> Iterator[tuple[PlainRoute | RejectionVerdict, Offsets]]:
+    ) -> Iterator[tuple[Route | RejectionVerdict, Offsets]]:
         """Yield messages with their route or their rejection. Messages for the slow path are left out."""
         heads = np.concatenate([part.heads for part in parts if part.heads is not None] or [np.zeros(0, np.uint64)])
         for address, content_type, events in self._group_by_address(batch, parts):
@@ -270,7 +269,7 @@ class PlainPath:
             self._choosers[key] = DefinitionChooser(candidates)
         return self._choosers[key]
 
-    def _get_route(self, definition: CompiledDefinition, content_type: str, alone: bool) -> PlainRoute | None:
+    def _get_route(self, definition: CompiledDefinition, content_type: str, alone: bool) -> Route | None:
         key = definition.xid, content_type, alone
         if key not in self._routes:
             if len(self._routes) >= _MAX_ROUTES or len(content_type) > _MAX_CONTENT_TYPE_CHARS:
@@ -278,7 +277,7 @@ class PlainPath:
             self._routes[key] = self._build_route(definition, content_type, alone)
         return self._routes[key]
 
-    def _build_route(self, definition: CompiledDefinition, content_type: str, alone: bool) -> PlainRoute | None:
+    def _build_route(self, definition: CompiledDefinition, content_type: str, alone: bool) -> Route | None:
         """Return the route to a definition, or ``None`` if payloads of this content type cannot be decoded.
 
         If the definition is ``alone`` at its address, the route rejects the payloads that break its schema.
@@ -298,7 +297,7 @@ class PlainPath:
 
             payload_reasons = PayloadReasons(definition, find_reasons(definition), judge)
         target = self._target(definition)
-        return PlainRoute(definition, target, target.wrap_decoder(decode), checks, payload_reasons)
+        return Route(definition, target, target.wrap_decoder(decode), checks, payload_reasons)
 
 
 def _build_candidate_bits(candidates: _Candidates, name: str) -> _CandidateBits:
@@ -321,7 +320,7 @@ def _build_candidate_bits(candidates: _Candidates, name: str) -> _CandidateBits:
     return allowing
 
 
-def _select_fitting(batch: EventBatch, route: PlainRoute, events: Offsets) -> tuple[Offsets, pa.Array]:
+def _select_fitting(batch: EventBatch, route: Route, events: Offsets) -> tuple[Offsets, pa.Array]:
     """Return the messages whose protocol properties fit the definition of a route, with their contexts."""
     if route.checks is None:
         return events, pa.nulls(len(events), columns.TEXT_MAP)

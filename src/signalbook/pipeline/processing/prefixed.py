@@ -21,8 +21,7 @@ from signalbook.pipeline.arrays import Offsets
 from signalbook.pipeline.native import Decode, PayloadSpans
 from signalbook.pipeline.processing import resolution
 from signalbook.pipeline.processing.batch import EventBatch, group_by_number
-from signalbook.pipeline.processing.routes import PlainRoute, undecoded
-from signalbook.pipeline.processing.rows import RowBuilder
+from signalbook.pipeline.processing.rows import Route, RowBuilder, undecoded
 from signalbook.pipeline.processing.verdicts import Judge, PayloadReasons, RejectionVerdict, find_schema_reasons
 
 _PROTOCOL: Final = "KAFKA"
@@ -45,7 +44,7 @@ _MAX_PLANS: Final = 10_000
 # The bytes are empty for records that state no schema.
 _SchemaStatement = tuple[bool, bytes]
 # The route or the rejection of records with the same statement.
-Plan = PlainRoute | RejectionVerdict
+Plan = Route | RejectionVerdict
 # Plans by topic and statement; None stands for the slow path.
 PlanCache = dict[tuple[str, _SchemaStatement], Plan | None]
 # The first bytes of payloads, as one number each.
@@ -200,7 +199,7 @@ class PrefixedRoutes:
             if rejected is not None:
                 return RejectionVerdict.of(rejected)
             payload_reasons = PayloadReasons(candidates[0], None, judge, prefix_bytes)
-            return PlainRoute(candidates[0], self._target(candidates[0]), undecoded, None, payload_reasons)
+            return Route(candidates[0], self._target(candidates[0]), undecoded, None, payload_reasons)
         if len(matches) != 1:
             return None
         definition, use = matches[0]
@@ -210,9 +209,7 @@ class PrefixedRoutes:
         target = self._target(definition)
         same_reasons = find_schema_reasons(use.schema, definition.policy) if alone else None
         payload_reasons = PayloadReasons(definition, same_reasons, judge, prefix_bytes)
-        return PlainRoute(
-            definition, target, target.wrap_decoder(_skip_prefix(prefix_bytes, decode)), None, payload_reasons
-        )
+        return Route(definition, target, target.wrap_decoder(_skip_prefix(prefix_bytes, decode)), None, payload_reasons)
 
     def _build_judge(self, header: bytes | None) -> Judge:
         """Return the judge of refused records, which state their schema in ``header``, or in a prefix if it is None."""

@@ -22,21 +22,22 @@ from signalbook.messages.bindings.mqtt import V5
 from signalbook.messages.definitions.source import Outline
 from signalbook.pipeline.arrays import Offsets
 from signalbook.pipeline.native import PayloadSpans, refuse_all
-from signalbook.pipeline.processing.attributes import AttributeChecks, EnvelopeChecks, build_checks_key
+from signalbook.pipeline.processing.attributes import AttributeChecks, EnvelopeChecks, build_checks_key, has_own_schema
 from signalbook.pipeline.processing.batch import IN_JSON, MIN_BATCH_BYTES, NO_DATA, SENT_AS, EventBatch, EventColumns
 from signalbook.pipeline.processing.decoding import are_json, find_payload_decoder
 from signalbook.pipeline.processing.modes import ContentMode
 from signalbook.pipeline.processing.plain import AddressIndex, PlainPath
 from signalbook.pipeline.processing.properties import is_known
-from signalbook.pipeline.processing.routes import (
-    EventRoute,
-    HeldEvents,
-    are_decidable,
-    has_own_schema,
-    land_exclusive,
+from signalbook.pipeline.processing.rows import (
+    Ignored,
+    LeftOver,
+    Result,
+    RowBuilder,
+    land_rows,
+    list_unlanded,
     undecoded,
 )
-from signalbook.pipeline.processing.rows import Ignored, LeftOver, Result, RowBuilder, land_rows, list_unlanded
+from signalbook.pipeline.processing.shared_types import EventRoute, HeldEvents, are_decidable, land_exclusive
 from signalbook.pipeline.processing.verdicts import (
     NO_VERDICT,
     PayloadReasons,

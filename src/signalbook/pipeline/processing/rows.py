@@ -35,11 +35,12 @@ from signalbook.pipeline.arrays import (
     parse_timestamps,
 )
 from signalbook.pipeline.columns import ATTRIBUTES
-from signalbook.pipeline.native import Decode, PayloadSpans, decode_or_refuse
+from signalbook.pipeline.native import Decode, Decoded, PayloadSpans, decode_or_refuse, refuse_all
 from signalbook.pipeline.processing import decoding
+from signalbook.pipeline.processing.attributes import EnvelopeChecks
 from signalbook.pipeline.processing.batch import EventBatch
 from signalbook.pipeline.processing.keys import KeyDecoder
-from signalbook.pipeline.processing.verdicts import Rejections, Verdicts
+from signalbook.pipeline.processing.verdicts import PayloadReasons, Rejections, Verdicts
 from signalbook.pipeline.sources.base import MessageBatch, MessageLocation
 from signalbook.pipeline.table_names import build_table_name
 from signalbook.pipeline.tables.evolution import rename_batch
@@ -312,11 +313,22 @@ Result = LandedRows | LeftOver | Rejections | Ignored
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The route of messages of one kind."""
+    """The route of messages of one kind: their definition, table and decoder.
+
+    ``checks`` are the checks of their envelopes or protocol properties, ``None`` if nothing is to check. ``reasons``
+    finds out why payloads are refused. If it is ``None``, messages with refused payloads go the slow path.
+    """
 
     definition: CompiledDefinition
     target: RowBuilder
     decode: Decode
+    checks: EnvelopeChecks | None
+    reasons: PayloadReasons | None
+
+
+def undecoded(payloads: PayloadSpans) -> Decoded:
+    """Refuse all payloads. As the decoder of a route, this function marks that nothing can decode its payloads."""
+    return refuse_all(payloads)
 
 
 def list_unlanded(

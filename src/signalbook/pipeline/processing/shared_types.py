@@ -1,7 +1,7 @@
-"""Routes of messages of one kind, and the choice between several routes.
+"""Choose between several definitions that share an event type, by checking events against each of them.
 
-If several definitions share an event type, events are checked against each of them. An event that only one definition
-accepts lands in the table of this definition. Events that break the same rules of all definitions share a verdict.
+An event that only one definition accepts lands in the table of this definition. Events that break the same rules of all
+definitions share a verdict.
 """
 
 from __future__ import annotations
@@ -14,56 +14,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from signalbook.formats.jsonschema.format import JsonSchema
-from signalbook.messages import CompiledDefinition
 from signalbook.pipeline.arrays import Offsets
-from signalbook.pipeline.native import Decoded, PayloadSpans, decode_or_refuse, refuse_all
-from signalbook.pipeline.processing.attributes import EnvelopeChecks
+from signalbook.pipeline.native import decode_or_refuse
+from signalbook.pipeline.processing.attributes import EnvelopeChecks, has_own_schema
 from signalbook.pipeline.processing.batch import EventBatch, make_dense
-from signalbook.pipeline.processing.rows import LandedRows, Route, land_rows
-from signalbook.pipeline.processing.verdicts import NO_VERDICT, PayloadReasons, Reasons, load_reasons
+from signalbook.pipeline.processing.rows import LandedRows, Route, land_rows, undecoded
+from signalbook.pipeline.processing.verdicts import NO_VERDICT, Reasons, load_reasons
 
 
 @dataclass(frozen=True, slots=True)
 class EventRoute(Route):
-    """The route of events. ``checks`` are the checks of their envelopes.
-
-    ``reasons`` finds out why payloads are refused; if it is ``None``, these events go the slow path.
-    """
+    """The route of events, whose envelopes are always checked."""
 
     checks: EnvelopeChecks
-    reasons: PayloadReasons | None
-
-
-@dataclass(frozen=True, slots=True)
-class PlainRoute(Route):
-    """The route of messages that carry no event.
-
-    ``checks`` are the checks of the protocol's properties, ``None`` if the definition demands no properties. Without
-    ``reasons``, messages with refused payloads go the slow path.
-    """
-
-    checks: EnvelopeChecks | None
-    reasons: PayloadReasons | None
-
-
-def undecoded(payloads: PayloadSpans) -> Decoded:
-    """Refuse all payloads. As the decoder of a route, this function marks that nothing can decode its payloads."""
-    return refuse_all(payloads)
-
-
-def has_own_schema(batch: EventBatch, definition: CompiledDefinition, events: Offsets) -> npt.NDArray[np.bool_]:
-    """Return a mask: True for events whose ``dataschema`` is the definition's own schema, or is missing (K-39)."""
-    array = batch.attributes["dataschema"]
-    if array.null_count == len(array):
-        return np.ones(len(events), np.bool_)
-    codes, names = batch.encode_attribute("dataschema")
-    use, schema_for = definition.schema_use, definition.schema_for
-    mine, places = np.unique(codes[events], return_inverse=True)
-    schema_names = [names[code] for code in mine.tolist()]
-    # Identity, not equality: another Version with the same text still has other columns, which the slow path resolves.
-    is_own = np.array([name is None or schema_for(name) is use for name in schema_names], np.bool_)
-    has_own: npt.NDArray[np.bool_] = is_own[places]
-    return has_own
 
 
 def are_decidable(routes: Sequence[EventRoute], protocol: str) -> bool:
