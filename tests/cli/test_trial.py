@@ -1,8 +1,10 @@
 """``signalbook try`` lands messages that nobody has defined, without Spark."""
 
+import gzip
 import io
 import json
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -215,6 +217,51 @@ def test_folder_with_other_messages_is_rejected(events: Path, tmp_path: Path, cl
 )
 def test_group_has_the_name_of_the_input(text: str, group: str) -> None:
     assert choose_group(text) == group
+
+
+def test_complete_events_of_a_truncated_array_land(tmp_path: Path, cli: Cli) -> None:
+    path = tmp_path / "shop.json"
+    path.write_text(json.dumps([SHOP[number % 2] for number in range(200)])[:-20])
+    result = json.loads(cli("try", path, "--folder", tmp_path / "out", "--json").out)["landed"]
+    assert (result["read"], result["landed"], result["reasons"]) == (200, 199, {"decode_error": 1})
+
+
+def test_members_that_differ_in_case_have_columns_of_their_own(tmp_path: Path, cli: Cli) -> None:
+    path = tmp_path / "shop.jsonl"
+    path.write_text('{"event": "a", "id": 1, "ID": "x"}\n{"event": "A", "Id": true, "iD": 1.5}\n' * 100)
+    result = json.loads(cli("try", path, "--folder", tmp_path / "out", "--by", "event", "--json").out)
+    assert (result["landed"]["landed"], sorted(result["inferred"]["messages"])) == (200, ["A", "a-2"])
+    table = pyarrow.dataset.dataset(tmp_path / "out" / "lake/tables/shop/a-2").to_table()
+    assert {name.lower() for name in ("event", "id", "ID_")} <= {name.lower() for name in table.column_names}
+    assert len({name.lower() for name in table.column_names}) == len(table.column_names)
+
+
+def test_more_kinds_than_can_have_definitions_are_an_error(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("signalbook.pipeline.inference.observations.MOST_KINDS", 20)
+    event = '{{"specversion": "1.0", "id": "1", "source": "/", "type": "paid.{}"}}\n'
+    (tmp_path / "events.jsonl").write_text("".join(map(event.format, range(100))))
+    result = cli("try", tmp_path / "events.jsonl", "--folder", tmp_path / "out")
+    assert result.ended(1, "there are 20 kinds of messages or more")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("half.jsonl", b'{"event": "sig', "1 are broken or something else, 0 cannot be read;"),
+        ("cut.jsonl.gz", gzip.compress(b'{"event": "%s"}' % random.Random(1).randbytes(9000).hex().encode())[:5000],
+         "0 are broken or something else, 1 cannot be read (damaged gzip: "),
+    ],
+)  # fmt: skip
+def test_the_reason_is_named_if_no_message_can_be_read(
+    tmp_path: Path, cli: Cli, name: str, content: bytes, words: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    result = cli("try", tmp_path / name, "--folder", tmp_path / "out")
+    assert result.ended(1, words)
+    assert not (tmp_path / "out").exists()
 
 
 def test_invalid_input_creates_no_folder(tmp_path: Path, cli: Cli) -> None:

@@ -339,7 +339,7 @@ def _print_inferred(inferred: InferredDefinitions) -> None:
     held = inferred.tried + sum(inferred.unseen.values())
     screen.print(
         f"{format_count(inferred.read, 'message')} read, {inferred.unreadable:,} unreadable, "
-        f"{inferred.unknown:,} of an unknown kind\n"
+        f"{inferred.unknown:,} broken or of an unknown kind\n"
         f"{held:,} held back: {inferred.accepted:,} of {inferred.tried:,} tried were accepted "
         f"({inferred.acceptance:.2%}); {inferred.rules}"
     )

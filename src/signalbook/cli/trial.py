@@ -48,6 +48,10 @@ class FolderInUse(SignalbookError):
     """The folder for the results has files already."""
 
 
+class TooManyKinds(SignalbookError):
+    """The input has more kinds of messages than inference can make definitions of."""
+
+
 def run(
     inputs: Annotated[
         list[str],
@@ -122,6 +126,7 @@ def run(
         file_format = file_format or detect_format(files, pipeline.Storage())
         definitions = str(registry)
     else:
+        _check_kinds(len(inferred.messages))
         file_format = inferred.input_format
         path = folder / _DEFINITIONS / f"{group}.xreg.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -178,6 +183,17 @@ def _check_folder(folder: Path) -> None:
     )
     if not is_own or Journal(place_of(folder / _LAKE)).find(_BATCH) is not None:
         raise FolderInUse(f"{folder} is not empty: remove it, or name another one by --folder")
+
+
+def _check_kinds(count: int) -> None:
+    """Raise ``TooManyKinds`` if inference reached its limit, so that most messages have no definition."""
+    from signalbook.pipeline.inference.observations import MOST_KINDS
+
+    if count >= MOST_KINDS:
+        raise TooManyKinds(
+            f"there are {count:,} kinds of messages or more, and each would have its own table: do the types of the "
+            "events contain ids? To see the types: signalbook pipeline infer"
+        )
 
 
 def _print_result(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from signalbook.messages import Message
 from signalbook.pipeline.commands import infer
 from signalbook.pipeline.commands.infer import MOST_NAMES, OTHERS, InferencePlan, Trial
 from signalbook.pipeline.inference import definitions
@@ -57,7 +58,7 @@ def test_halves_together_contain_all_messages(planned: InferencePlan) -> None:
 def test_rejections_have_rule_and_path(planned: InferencePlan, tmp_path: Path) -> None:
     first = Observations()
     for message, _ in list(infer.read_messages(planned, 0))[:20]:
-        assert message is not None
+        assert isinstance(message, Message)
         first.take(message, Discriminator())
     trial_result = tried(tmp_path, planned, first)
     held = infer.inspect_messages(planned, 0).second

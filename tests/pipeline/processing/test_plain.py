@@ -246,8 +246,12 @@ def test_paths_agree_about_files(names: tuple[str, ...], lines: list[bytes]) -> 
     check_batches(FILES[names], read(PLAIN_JSON, b"\n".join(lines)), PLAIN_JSON)
 
 
-def test_lines_of_several_kinds_take_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+MANY = [*TICKETS[:4], *TICKETS[:4]]
+
+
+@pytest.mark.parametrize("text", [b"\n".join(MANY) + b"\n", b"[" + b", ".join(MANY) + b"]"])
+def test_lines_and_arrays_of_several_kinds_take_the_fast_path(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
     monkeypatch.setattr(Contract, "process", lambda *_: pytest.fail("a message by itself"))
-    batches = read(PLAIN_JSON, b"\n".join([*TICKETS[:4], *TICKETS[:4], b""]))
+    batches = read(PLAIN_JSON, text)
     tally, _ = processed(FILES["opened", "closed", "moved"], PLAIN_JSON, batches)
     assert sorted(tally.landed.values()) == [2, 2, 4]

@@ -36,6 +36,7 @@ from signalbook.pipeline.processing.processing import Processing
 from signalbook.pipeline.processing.rows import Bookkeeping
 from signalbook.pipeline.report import Tally, find_charged
 from signalbook.pipeline.sources import base
+from signalbook.pipeline.sources.base import UnreadableMessage
 from signalbook.pipeline.table_names import TableName
 from signalbook.values import JSON, JSONObject, parse_json
 
@@ -154,7 +155,7 @@ def observe_payloads(snapshot: str, plan: InferencePlan, number: int) -> Payload
     """Summarize the payloads of task ``number`` by the definitions in the file ``snapshot``."""
     contract, payloads = load_contract(snapshot), Payloads()
     for message, _ in read_messages(plan, number):
-        for outcome in () if message is None else contract.process(message):
+        for outcome in () if isinstance(message, UnreadableMessage) else contract.process(message):
             xid = _find_definition(outcome)
             for payload in read_payloads(outcome.message) if xid else ():
                 payloads.take(xid, payload)

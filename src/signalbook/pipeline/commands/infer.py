@@ -63,17 +63,19 @@ class InferencePlan:
 
 
 class Halves(msgspec.Struct):
-    """The observations of each half of the messages, and the number of unreadable messages."""
+    """The observations of each half of the messages, the number of unreadable messages, and the error of one."""
 
     first: Observations = msgspec.field(default_factory=Observations)
     second: Observations = msgspec.field(default_factory=Observations)
     unreadable: int = 0
+    error: str = ""
 
     def merge(self, other: Halves) -> None:
         """Add the observations of ``other``."""
         self.first.merge(other.first)
         self.second.merge(other.second)
         self.unreadable += other.unreadable
+        self.error = self.error or other.error
 
 
 class Trial(msgspec.Struct):
@@ -147,8 +149,9 @@ def inspect_messages(plan: InferencePlan, number: int) -> Halves:
     """Return the observations of both halves of the messages of task ``number``."""
     halves = Halves()
     for message, second in read_messages(plan, number):
-        if message is None:
+        if isinstance(message, UnreadableMessage):
             halves.unreadable += 1
+            halves.error = halves.error or str(message)
         else:
             (halves.second if second else halves.first).take(message, plan.by)
     return halves
@@ -160,19 +163,21 @@ def try_definitions(snapshot: str, plan: InferencePlan, number: int) -> Trial:
     known_kinds = frozenset(plan.kinds)
     trial = Trial()
     for message, second in read_messages(plan, number):
-        held = find_kinds(message, plan.by) if message is not None and second else {}
+        if isinstance(message, UnreadableMessage):
+            continue
+        held = find_kinds(message, plan.by) if second else {}
         unseen = [name for key, name in held.items() if key not in known_kinds]
         if unseen:
             trial.pass_over(unseen[0])
-        elif held and message is not None:
+        elif held:
             trial.count_outcomes(contract.process(message))
     return trial
 
 
-def read_messages(plan: InferencePlan, number: int) -> Iterator[tuple[Message | None, bool]]:
+def read_messages(plan: InferencePlan, number: int) -> Iterator[tuple[Message | UnreadableMessage, bool]]:
     """Yield the messages of task ``number``, each with True if it is in the second half.
 
-    An unreadable message is None.
+    Instead of a message that cannot be read, yield its error.
     """
     source = base.find_file_source(plan.source)
     seen = 0
@@ -186,8 +191,8 @@ def read_messages(plan: InferencePlan, number: int) -> Iterator[tuple[Message | 
             second = bool(crc32(b"%d" % batch.positions[index]) & 1)
             try:
                 yield source.message(batch, index), second
-            except UnreadableMessage:
-                yield None, second
+            except UnreadableMessage as error:
+                yield error, second
 
 
 def read_batches(plan: InferencePlan, number: int) -> Iterator[MessageBatch]:
@@ -322,7 +327,8 @@ def infer(
             raise PipelineError(
                 f"none of the messages in {', '.join(job.inputs)} is a CloudEvent, an HTTP request or JSON"
                 f"{f' with the member {job.by}' if job.by else ''}: {halves.first.unknown + halves.second.unknown} are "
-                f"something else, {halves.unreadable} cannot be read; --input-format says what the input holds, and "
+                f"broken or something else, {halves.unreadable} cannot be read"
+                f"{f' ({halves.error})' if halves.error else ''}; --input-format says what the input holds, and "
                 "messages in Avro or Protobuf need definitions with their schemas"
             )
         trial, rules = _try_rules(sample, halves.first, job)
@@ -402,7 +408,7 @@ def _read_first_messages(plan: InferencePlan) -> Iterator[Message]:
     share = max(_SAMPLE // max(len(plan.tasks), 1), 1)
     for number in range(min(len(plan.tasks), _SAMPLE)):
         for message, _ in islice(read_messages(plan, number), share):
-            if message is not None:
+            if not isinstance(message, UnreadableMessage):
                 yield message
 
 

@@ -346,7 +346,8 @@ def _split_elements(path: str, data: bytes, ends: Offsets, number: int) -> Messa
     The first has index ``number``.
     """
     bounds = [_trim_element(data, start + 1, end) for start, end in pairwise([-1, *ends.tolist()])]
-    starts, ends = np.array(bounds, np.int64).reshape(-1, 2).T
+    # The native module reads only contiguous arrays.
+    starts, ends = np.array(bounds, np.int64).reshape(-1, 2).T.copy()
     positions = np.arange(number, number + len(ends), dtype=np.int64)
     data = data[: int(ends[-1])] if len(ends) else b""  # what follows belongs to the batch of the next element
     return MessageBatch(path=path, content=data, starts=starts, ends=ends, positions=positions)
