@@ -575,6 +575,14 @@ def test_an_unknown_kind_blames_no_definition(body: bytes, values: Any, expected
         assert "no definition has the value" in outcome.violations[0].message
 
 
+def test_broken_json_blames_no_definition() -> None:
+    contract = make_contract({"a": kind("a"), "b": kind("b")})
+    outcome = one(contract, Message(content_type="application/json", body=b'{"kind":'))
+    assert isinstance(outcome, Rejected)
+    assert (word(outcome), outcome.candidates) == ("decode_error", (G + "a", G + "b"))
+    assert [finding.message for finding in outcome.violations] == ["not JSON: Input data was truncated"]
+
+
 def test_an_event_of_an_unknown_type_blames_no_plain_definition() -> None:
     contract = make_contract({"t": typed("t"), "a": kind("a"), "b": kind("b")})
     outcome = one(contract, make_event(type="u", data={"kind": "c"}))
