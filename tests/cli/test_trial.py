@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from uuid import uuid4
 
 import duckdb
 import fastavro
@@ -15,10 +16,12 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
+from kafka import KafkaProducer
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
 from tests.cli.conftest import Cli
-from tests.pipeline.sources.test_kafka_spool import LOGIN, shop, url  # noqa: F401
+from tests.events.sinks.test_kafka import make_topic
+from tests.pipeline.sources.test_kafka_spool import LOGIN, PATIENCE, shop, url  # noqa: F401
 
 from signalbook.cli.trial import choose_group
 
@@ -140,6 +143,23 @@ def test_records_with_schema_ids_land_by_a_schema_registry(
     tables = tmp_path / "signalbook-try/lake/tables/subjects"
     assert pyarrow.dataset.dataset(tables / "orders-value").to_table()["buyer"].to_pylist() == ["me"] * 10
     assert pyarrow.dataset.dataset(tables / "parcels-value").to_table()["id"].to_pylist() == ["p1"] * 5
+
+
+def test_a_topic_with_schema_ids_lands(kafka: Broker, served: str, cli: Cli) -> None:
+    topic = f"ids.{uuid4().hex}"
+    make_topic(kafka, topic)
+    answer = httpx.post(
+        f"{served}/compat/confluent/subjects/{topic}-value/versions", json={"schema": json.dumps(ORDER)}, timeout=60
+    )
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, ORDER, {"id": 1, "buyer": "me"})
+    value = b"\0" + int(answer.json()["id"]).to_bytes(4, "big") + stream.getvalue()
+    with KafkaProducer(bootstrap_servers=f"127.0.0.1:{kafka.ports['plain']}", **PATIENCE) as producer:
+        producer.send(topic, value)
+    result = json.loads(cli("try", url(kafka, topic), "--registry", served, "--json").out)
+    assert result["definitions"] == served
+    assert list(result["landed"]["by_message"]) == [f"/messagegroups/subjects/messages/{topic}-value"]
+    assert result["landed"]["landed"] == 1
 
 
 @pytest.mark.parametrize("command", [("try",), ("pipeline", "infer", "--group", "g", "--input")])
