@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.brokers.program import Broker
 from tests.cli.conftest import Cli
 from tests.pipeline.local import run
+from tests.pipeline.sources.test_kafka_spool import shop, url  # noqa: F401
 from tests.serving import BIN, serving
 
 from signalbook.client import Client
@@ -194,14 +196,22 @@ def test_definitions_of_a_trial_are_copied(write_events: Callable[[str], Path], 
     assert tomllib.loads(Path("again/job.toml").read_text())["inputs"] == [str(path)]
 
 
+def test_definitions_are_inferred_from_a_topic(kafka: Broker, shop: str, cli: Cli) -> None:  # noqa: F811
+    address = url(kafka, shop)
+    assert cli("init", "new", "--from", address).code == 0
+    assert {path.name for path in Path("new/definitions").iterdir()} == {"spooled.xreg.yaml"}
+    job = tomllib.loads(Path("new/job.toml").read_text())
+    assert (job["inputs"], job.get("input_format")) == ([address], None)
+
+
 def test_a_topic_becomes_a_stream(cli: Cli) -> None:
     cli("init", "example")
-    url = "kafka://localhost:9092/orders"
-    result = cli("init", "new", "--from", url, "--definitions", "example/definitions")
+    address = "kafka://localhost:9092/orders"
+    result = cli("init", "new", "--from", address, "--definitions", "example/definitions")
     assert "signalbook pipeline stream --job job.toml" in result.out
     assert "pipeline stream --job job.toml" in read_readme(Path("new"))[2]
     job = read(Path("new/job.toml")).streaming(once=False)
-    assert (job.name, job.job.inputs, job.job.input_format) == ("orders", (url,), "kafka")
+    assert (job.name, job.job.inputs, job.job.input_format) == ("orders", (address,), "kafka")
 
 
 @pytest.mark.parametrize(

@@ -5,20 +5,25 @@ import io
 import json
 import os
 import random
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from uuid import uuid4
 
+import duckdb
 import fastavro
 import httpx
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
+from kafka import KafkaProducer
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
 from tests.cli.conftest import Cli
-from tests.pipeline.sources.test_kafka_spool import LOGIN, shop, url  # noqa: F401
+from tests.events.sinks.test_kafka import make_topic
+from tests.pipeline.sources.test_kafka_spool import LOGIN, PATIENCE, shop, url  # noqa: F401
 
 from signalbook.cli.trial import choose_group
 
@@ -63,6 +68,12 @@ def test_events_land_without_spark_and_java(events: Path, tmp_path: Path) -> Non
     folder = tmp_path / "first look"
     table = pyarrow.dataset.dataset(folder / "lake/tables/shop/purchase").to_table()
     assert table["amount"].to_pylist() == [1.5] * 100
+    query = next(line for line in result.stdout.splitlines() if "dead_letters" in line)
+    with duckdb.connect() as connection:
+        connection.execute(shlex.split(query)[2].replace("first look", str(folder)))
+        ((reason, violation, message),) = connection.fetchall()
+    assert (reason, violation) == ("decode_error", "not JSON: Input data was truncated")
+    assert message == '{"event": "signup"'
     for words in (
         "told apart by the member 'event'",
         "signup: 100 rows, 3 columns",
@@ -71,7 +82,9 @@ def test_events_land_without_spark_and_java(events: Path, tmp_path: Path) -> Non
         "decode_error",
         "201 messages: 200 in 2 tables, 1 dead letter",
         "duckdb -c 'FROM \"first look/lake/tables/shop/",
+        'FROM "first look/lake/dead_letters/*.parquet" LIMIT 5',
         "signalbook serve --from 'first look/definitions'",
+        "--registry 'first look/definitions/shop.xreg.yaml' --folder 'first look-edited'",
         "signalbook pipeline run --registry 'first look/definitions/shop.xreg.yaml'",
     ):
         assert words in result.stdout + result.stderr
@@ -128,10 +141,27 @@ def test_records_with_schema_ids_land_by_a_schema_registry(
     assert result.returncode == 0, result.stderr
     assert "15 messages: 15 in 2 tables, 0 dead letters" in result.stdout
     assert f"run --registry confluent+{served}/compat/confluent --subjects topic --input records" in result.stdout
-    assert "Edit the definitions" not in result.stdout
+    assert "land the messages again" not in result.stdout
     tables = tmp_path / "signalbook-try/lake/tables/subjects"
     assert pyarrow.dataset.dataset(tables / "orders-value").to_table()["buyer"].to_pylist() == ["me"] * 10
     assert pyarrow.dataset.dataset(tables / "parcels-value").to_table()["id"].to_pylist() == ["p1"] * 5
+
+
+def test_a_topic_with_schema_ids_lands(kafka: Broker, served: str, cli: Cli) -> None:
+    topic = f"ids.{uuid4().hex}"
+    make_topic(kafka, topic)
+    answer = httpx.post(
+        f"{served}/compat/confluent/subjects/{topic}-value/versions", json={"schema": json.dumps(ORDER)}, timeout=60
+    )
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, ORDER, {"id": 1, "buyer": "me"})
+    value = b"\0" + int(answer.json()["id"]).to_bytes(4, "big") + stream.getvalue()
+    with KafkaProducer(bootstrap_servers=f"127.0.0.1:{kafka.ports['plain']}", **PATIENCE) as producer:
+        producer.send(topic, value)
+    result = json.loads(cli("try", url(kafka, topic), "--registry", served, "--json").out)
+    assert result["definitions"] == served
+    assert list(result["landed"]["by_message"]) == [f"/messagegroups/subjects/messages/{topic}-value"]
+    assert result["landed"]["landed"] == 1
 
 
 @pytest.mark.parametrize("command", [("try",), ("pipeline", "infer", "--group", "g", "--input")])

@@ -24,7 +24,6 @@ from signalbook.values import dump_json, format_count
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from rich.console import Console
     from rich.table import Table
 
     from signalbook.pipeline import InferredDefinitions, Job, Report
@@ -218,18 +217,33 @@ def _print_result(
     )
     for doubt in [] if inferred is None else inferred.doubts[:_SHOWN_DOUBTS]:
         screen.print(plain(f"Check {doubt['definition']} {doubt['path'] or '/'}: {doubt['doubt']}"), soft_wrap=True)
-    _print_next_steps(screen, folder, inputs, job, next(iter(paths.values()), None), is_inferred=inferred is not None)
-
-
-def _print_next_steps(
-    screen: Console, folder: Path, inputs: Sequence[str], job: Job, path: Path | None, *, is_inferred: bool
-) -> None:
     steps = {}
-    if path is not None:
-        files = str(path / "*.parquet").replace('"', '""')
-        steps["Query a table"] = shlex.join(["duckdb", "-c", f'FROM "{files}" LIMIT 5'])
+    if paths:
+        steps["Query a table"] = _build_query(next(iter(paths.values())), "*")
+    if result["dead_lettered"]:
+        columns = "reason, violations[1].message AS violation, TRY(decode(original)) AS message"
+        steps["Look at dead letters"] = _build_query(folder / _LAKE / "dead_letters", columns)
+    steps |= _list_next_steps(folder, inputs, job, is_inferred=inferred is not None)
+    screen.print()
+    for title, command in steps.items():
+        screen.print(f"{title}:\n    {plain(command)}", soft_wrap=True, markup=False, highlight=False)
+
+
+def _build_query(path: Path, columns: str) -> str:
+    """Return the command that shows the first rows of the Parquet files in ``path``."""
+    files = str(path / "*.parquet").replace('"', '""')
+    selection = "" if columns == "*" else f"SELECT {columns} "
+    return shlex.join(["duckdb", "-c", f'{selection}FROM "{files}" LIMIT 5'])
+
+
+def _list_next_steps(folder: Path, inputs: Sequence[str], job: Job, *, is_inferred: bool) -> dict[str, str]:
+    """Return commands to go on with, by what they do."""
+    steps = {}
     if is_inferred:
-        steps["Edit the definitions"] = job.registry
+        edited = ("--registry", job.registry, "--folder", f"{folder}-edited")
+        steps[f"Edit {job.registry}, and land the messages again"] = shlex.join(
+            ["signalbook", "try", *job.inputs, *edited]
+        )
         place = shlex.quote(str(Path(job.registry).parent))
         steps["Look at them at http://127.0.0.1:8080/ui"] = f"signalbook serve --from {place}"
         events = shlex.join(part for text in inputs for part in ("--from", text.partition("?")[0]))
@@ -245,9 +259,7 @@ def _print_next_steps(
             *("--output", str(folder / "spark-lake")),
         ]
     )
-    screen.print()
-    for title, command in steps.items():
-        screen.print(f"{title}:\n    {plain(command)}", soft_wrap=True, markup=False, highlight=False)
+    return steps
 
 
 def choose_capture_options(inputs: Sequence[str], source_format: str) -> dict[str, str]:

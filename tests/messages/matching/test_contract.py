@@ -577,6 +577,14 @@ def test_an_unknown_kind_blames_no_definition(body: bytes, values: Any, expected
         assert "no definition has the value" in outcome.violations[0].message
 
 
+def test_broken_json_is_one_violation() -> None:
+    contract = make_contract({"a": kind("a"), "b": kind("b")})
+    outcome = one(contract, Message(content_type="application/json", body=b'{"kind":'))
+    assert isinstance(outcome, Rejected)
+    assert (word(outcome), outcome.candidates) == ("decode_error", (G + "a", G + "b"))
+    assert [finding.message for finding in outcome.violations] == ["not JSON: Input data was truncated"]
+
+
 def of_table(name: str, **more: Any) -> JSONObject:
     """A definition that only a constant inside of an object of its payload tells apart from others."""
     source = {"type": "object", "required": ["table"], "properties": {"table": {"const": name}}}

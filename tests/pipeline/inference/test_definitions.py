@@ -76,6 +76,31 @@ def test_few_messages_bind_little() -> None:
     assert accepted(document, event(3, source="/elsewhere", tenant="u")) == 1
 
 
+@pytest.mark.parametrize(
+    ("data", "path", "doubt"),
+    [
+        ({"n": "free"}, "/n", "20 numbers, but also 1 text"),
+        ({"n": {"k": 1}}, "/n", "20 numbers, but also 1 object"),
+        ({"n": 1.5}, "", ""),
+        ({"n": None}, "", ""),
+        ([1], "", "20 objects, but also 1 list"),
+    ],
+)
+def test_rare_types_are_doubts(data: Any, path: str, doubt: str) -> None:
+    observations = Observations()
+    for message in (*(event(n) for n in range(20)), event(20, data=data)):
+        observations.take(message, Discriminator())
+    doubts = [{"definition": "order.placed", "path": path, "doubt": doubt}] if doubt else []
+    assert definitions.list_doubts(observations) == doubts
+
+
+def test_frequent_types_are_no_doubts() -> None:
+    observations = Observations()
+    for number in range(20):
+        observations.take(event(number, data={"list": [{"n": number if number % 2 else str(number)}]}), Discriminator())
+    assert definitions.list_doubts(observations) == []
+
+
 def test_requests_are_defined_by_the_telling_header() -> None:
     messages = [request(n, "push" if n % 2 else "ping") for n in range(20)]
     document = drafted(*messages, by=Discriminator(header="x-event"))

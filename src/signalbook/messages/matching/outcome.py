@@ -289,10 +289,18 @@ def _reject_payload(message: Message, checked: Sequence[tuple[Fit, PayloadResult
             candidates=(fit.definition.xid,),
         )
     reasons = {result.reason for _, result in checked}
+    first = checked[0][1].findings
+    # A finding that is the same for all definitions, such as text that is not JSON, concerns none in particular.
+    is_same = all(result.findings == first for _, result in checked)
+    violations = (
+        first[:MAX_FINDINGS]
+        if is_same
+        else merge_findings((fit.definition, result.findings) for fit, result in checked)
+    )
     return Rejected(
         message=message,
         reason=next(reason for reason in _PRECEDENCE if reason in reasons),
-        violations=merge_findings((fit.definition, result.findings) for fit, result in checked),
+        violations=violations,
         candidates=tuple(fit.definition.xid for fit, _ in checked),
     )
 

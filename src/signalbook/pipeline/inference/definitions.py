@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, count, islice
 from typing import Final
@@ -12,7 +13,7 @@ from signalbook.pipeline.inference import maps, schemas
 from signalbook.pipeline.inference.discriminators import Discriminator
 from signalbook.pipeline.inference.observations import EVENT, PLAIN, KindSummary, Observations, is_transport
 from signalbook.pipeline.inference.schemas import ObjectFamilies, Rules
-from signalbook.pipeline.inference.summaries import AddressSummary
+from signalbook.pipeline.inference.summaries import AddressSummary, ValueSummary
 from signalbook.values import JSONObject, format_count
 
 LABELS: Final = {"stage": "draft"}
@@ -59,6 +60,8 @@ MOST_DOUBTS: Final = 100
 """The maximum number of doubts to report."""
 # With fewer messages than this, a definition is reported as doubtful.
 _FEW: Final = 10
+# Up to this share, values of another type are probably mistakes.
+_RARE: Final = 0.1
 
 
 def list_doubts(observations: Observations) -> list[JSONObject]:
@@ -70,8 +73,29 @@ def _find_doubts(observations: Observations) -> Iterator[JSONObject]:
     for name, observed in _assign_ids(observations):
         if observed.count < _FEW:
             yield {"definition": name, "path": "", "doubt": f"inferred from {format_count(observed.count, 'message')}"}
-        for path, doubt in maps.find_doubts(observed.data):
+        for path, doubt in chain(maps.find_doubts(observed.data), _find_rare_types(observed.data)):
             yield {"definition": name, "path": format_pointer(path), "doubt": doubt}
+
+
+def _find_rare_types(seen: ValueSummary, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the path of each place, at or below ``seen``, where few values have another type, and the doubt as text."""
+    counts = {
+        "number": seen.integers + seen.numbers,
+        "text": seen.texts.count,
+        "boolean": seen.booleans,
+        "list": seen.arrays,
+        "object": seen.objects,
+    }
+    (most, usual), *others = Counter(counts).most_common()
+    rare = [format_count(number, noun) for noun, number in others if number]
+    if rare and sum(number for _, number in others) <= _RARE * usual:
+        yield path, f"{format_count(usual, most)}, but also {' and '.join(rare)}"
+    if seen.items is not None:
+        yield from _find_rare_types(seen.items, (*path, "*"))
+    whole = seen.merge_cases()
+    members = {"*": maps.merge_members(whole)} if maps.is_map(whole, root=not path) else whole.members
+    for name, member in members.items():
+        yield from _find_rare_types(member, (*path, name))
 
 
 def describe_doubts(document: JSONObject, doubts: Sequence[JSONObject], rejections: Sequence[str]) -> JSONObject:
