@@ -7,7 +7,7 @@ import pytest
 from signalbook import work
 from signalbook.confluent.errors import schema_not_found
 from signalbook.errors import RegistryError, SignalbookError
-from signalbook.work import IN_TURN, OutOfTime, Postponed, TooComplex, Work, require, spend, worked_out
+from signalbook.work import IN_TURN, OutOfTime, Postponed, TooComplex, Work, spend, worked_out
 
 
 def steps(number: int) -> str:
@@ -39,15 +39,6 @@ def test_large_work_is_done_between_two_turns(number: int, size: int) -> None:
     assert turns == [None, f"{number} steps"]
 
 
-def test_required_result_may_be_none_after_a_turn_without_it() -> None:
-    budget = Work(steps=0, seconds=0)
-    with pytest.raises(Postponed), budget.in_turn():
-        require("key", lambda: None, size=IN_TURN + 1)
-    budget.work_out()
-    with budget.in_turn():
-        assert require("key", lambda: None, size=IN_TURN + 1) is None
-
-
 def test_turns_of_a_request_share_their_limit() -> None:
     budget = Work(steps=0, seconds=0)
     with pytest.raises(Postponed), budget.in_turn():
@@ -66,16 +57,6 @@ def test_postponed_work_comes_before_an_error(error: SignalbookError) -> None:
     budget = Work(steps=0, seconds=0)
     with pytest.raises(Postponed), budget.in_turn():
         fail()
-
-
-def test_forgotten_result_is_computed_again() -> None:
-    budget, state = Work(steps=0, seconds=0), ["old"]
-    with budget.in_turn():
-        assert worked_out("key", lambda: state[0]) == "old"
-        state[0] = "new"
-        assert worked_out("key", lambda: state[0]) == "old"
-        work.forget("key")
-        assert worked_out("key", lambda: state[0]) == "new"
 
 
 def test_waiting_documents_have_a_memory_limit() -> None:

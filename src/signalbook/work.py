@@ -13,10 +13,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from signalbook.errors import RegistryError, SignalbookError
 
@@ -79,9 +79,10 @@ class Work:
         self._looked = 0
         self._paused = 0.0
         self._abandoned = False
-        self._results: dict[Hashable, Any] = {}
-        self._later: dict[Hashable, Callable[[], Any]] = {}
+        self.results: dict[Hashable, Any] = {}
+        self.postponed: dict[Hashable, Callable[[], Any]] = {}
         self._held: dict[bytes, bytes] = {}
+        self._opened: dict[Hashable, Any] = {}
         self.size = 0
         """The number of bytes of the documents that postponed work holds."""
 
@@ -92,18 +93,19 @@ class Work:
         Raises ``Postponed`` at its end if the block postponed work. ``Postponed`` also replaces an error of the block,
         because errors are reported only when all are known. It does not replace ``TooComplex``: more work cannot help.
         """
-        self._later.clear()
+        self.postponed.clear()
         self._held.clear()
         self.size = 0
         token = _WORK.set(self)
         try:
             yield
         except SignalbookError as error:
-            if isinstance(error, TooComplex) or not self._later:
+            if isinstance(error, TooComplex) or not self.postponed:
                 raise
         finally:
             _WORK.reset(token)
-        self.raise_postponed()
+        if self.postponed:
+            raise Postponed
 
     def work_out(self) -> None:
         """Do the postponed work, and store its results.
@@ -111,12 +113,20 @@ class Work:
         A ``RegistryError`` is stored, and raised when the write asks for the result. Other errors are raised at once,
         such as ``TooComplex`` and ``OutOfTime``.
         """
-        with self.on_the_spot():
-            for key, compute in self._later.items():
+        with self.on_the_spot(), ExitStack() as self._closed_after_work:
+            self._opened.clear()
+            for key, compute in self.postponed.items():
                 try:
-                    self._results[key] = compute()
+                    self.results[key] = compute()
                 except RegistryError as error:  # raised in the turn of the write
-                    self._results[key] = error
+                    self.results[key] = error
+
+    def open_once(self, open: Callable[[], AbstractContextManager[T]]) -> T:
+        """Return what ``open`` opens. It is opened once for all postponed work, and closed at the end of that work."""
+        if open not in self._opened:
+            self._opened[open] = self._closed_after_work.enter_context(open())
+        resource: T = self._opened[open]
+        return resource
 
     @contextmanager
     def on_the_spot(self) -> Iterator[None]:
@@ -149,15 +159,15 @@ class Work:
         self, key: Hashable, compute: Callable[..., T], later: Callable[..., T], contents: Sequence[bytes], size: int
     ) -> T | None:
         """Return or raise the result of ``compute``, or None if it is postponed. See the function ``worked_out``."""
-        if key not in self._results and key not in self._later:
+        if key not in self.results and key not in self.postponed:
             self._try(key, partial(compute, *contents), size)
-        if key in self._results:
-            result: T | RegistryError = self._results[key]
+        if key in self.results:
+            result: T | RegistryError = self.results[key]
             if isinstance(result, RegistryError):
                 raise result
             return result
-        if key not in self._later:
-            self._later[key] = partial(later, *map(self._hold, contents))
+        if key not in self.postponed:
+            self.postponed[key] = partial(later, *map(self._hold, contents))
             self.size += 0 if contents else size
         if self.size > _AT_ONCE:
             raise Postponed
@@ -169,43 +179,22 @@ class Work:
             self.size += len(content)
         return self._held.setdefault(content, content)
 
-    def require(self, key: Hashable, compute: Callable[[], T], size: int) -> T:
-        """Return or raise the result of ``compute``. Raises ``Postponed`` if it is postponed."""
-        result = self.worked_out(key, compute, compute, (), size)
-        if key in self._later:
-            raise Postponed
-        return cast("T", result)
-
     def _try(self, key: Hashable, compute: Callable[[], Any], size: int) -> None:
         """Call ``compute`` now and store its result, unless that takes more steps than are left in the turn."""
         if self._resumed is not None:  # outside of the turn
-            self._results[key] = compute()
+            self.results[key] = compute()
             return
         if size > self._left_in_turn:
             return
         before = self._spent
         self._most = min(self._steps, before + self._left_in_turn)
         try:
-            self._results[key] = compute()
+            self.results[key] = compute()
         except _NotInTurn:
             self._left_in_turn, self._spent = 0, before
         finally:
             self._most = self._steps
             self._left_in_turn -= self._spent - before
-
-    def known_result(self, key: Hashable) -> Any:
-        """Return the stored result for ``key``, or None. See the function ``known_result``."""
-        result = self._results.get(key)
-        return None if isinstance(result, RegistryError) else result
-
-    def forget(self, key: Hashable) -> None:
-        """Forget the result for ``key``, because something it depended on has changed."""
-        self._results.pop(key, None)
-
-    def raise_postponed(self) -> None:
-        """Raise ``Postponed`` if there is postponed work."""
-        if self._later:
-            raise Postponed
 
     def _look_at_clock(self, resumed: float) -> None:
         if self._abandoned:
@@ -253,14 +242,15 @@ def worked_out(
 def known_result(key: Hashable) -> Any:
     """Return the result of ``worked_out`` for ``key`` in the current request, or None if there is no result."""
     work = _WORK.get()
-    return None if work is None else work.known_result(key)
+    result = None if work is None else work.results.get(key)
+    return None if isinstance(result, RegistryError) else result
 
 
-def forget(key: Hashable) -> None:
-    """Forget the result for ``key`` in the current request, because something it depended on has changed."""
+def open_once(open: Callable[[], AbstractContextManager[T]]) -> T:
+    """Return what ``open`` opens, for postponed work. See ``Work.open_once``."""
     work = _WORK.get()
-    if work is not None:
-        work.forget(key)
+    assert work is not None, "only a request with a limit of work postpones work"
+    return work.open_once(open)
 
 
 @contextmanager
@@ -276,11 +266,5 @@ def unlimited() -> Iterator[None]:
 def stop_if_postponed() -> None:
     """Raise ``Postponed`` if the current request has postponed work, so that nothing is stored in vain."""
     work = _WORK.get()
-    if work is not None:
-        work.raise_postponed()
-
-
-def require(key: Hashable, compute: Callable[[], T], *, size: int = 0) -> T:
-    """Return or raise the result of ``compute`` as ``worked_out`` does, but raise ``Postponed`` if it is postponed."""
-    work = _WORK.get()
-    return compute() if work is None else work.require(key, compute, size)
+    if work is not None and work.postponed:
+        raise Postponed

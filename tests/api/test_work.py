@@ -22,7 +22,7 @@ from signalbook.api.confluent import candidates, equivalence
 from signalbook.confluent import reserved
 from signalbook.engine import checks
 from signalbook.engine.config import configuration
-from signalbook.engine.engine import Engine
+from signalbook.engine.engine import Engine, Session
 from signalbook.engine.write.commands import Command, Method
 from signalbook.formats.avro.format import AvroFormat
 from signalbook.formats.compatibility import list_differences
@@ -160,10 +160,13 @@ def referring(client: Client) -> dict[str, Any]:
 
 
 def test_a_chain_of_references_takes_one_more_turn(client: Client, referring: dict[str, Any]) -> None:
-    """The schema is checked alone, which shows that it has references, then with all of them, and compared."""
-    with watched(work.Work, "work_out") as turns:
+    """The schema is checked alone, which shows that it has references, then with all of them, and compared.
+
+    All references are loaded from one snapshot.
+    """
+    with watched(work.Work, "work_out") as turns, watched(Session, "_open_snapshot") as snapshots:
         assert client.put(f"{S}/versions/2$details", referring).status_code == 201
-    assert len(turns) == 1
+    assert len(turns) == len(snapshots) == 1
     assert client.get(f"{S}/versions/2$details").json()["compatibilityvalidated"] is True
 
 

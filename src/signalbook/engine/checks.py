@@ -64,17 +64,14 @@ class TextReferences:
     read: Resolve | None
 
     def resolve(self, uri: str) -> ReferredDocument | None:
-        """Return the document that the schema refers to as ``uri``, or None."""
         text = None if self.read is None else self.read(uri)
         return None if text is None else ReferredDocument(digest(text), text)
 
     def find_digests(self, uris: Iterable[str]) -> Mapping[str, str | None]:
-        """Return the digests of the documents that the schema refers to as ``uris``. None if there is no document."""
         documents = {uri: self.resolve(uri) for uri in uris}
         return {uri: None if document is None else document.name for uri, document in documents.items()}
 
     def freeze(self, resolved: Mapping[str, str | None]) -> Self:  # noqa: ARG002  nothing changes after the turn
-        """Return the references for a check after the turn of the write."""
         return self
 
 
@@ -82,7 +79,6 @@ class TextReferences:
 class CheckedDocument:
     """A schema document to check. ``name`` is the digest of ``content``.
 
-    ``scope`` identifies the references, because equal documents may refer to different documents by the same URIs.
     ``is_text`` means that ``content`` is the text of the schema (see ``extract_text``).
     """
 
@@ -90,16 +86,13 @@ class CheckedDocument:
     content: bytes
     format: str
     references: References
-    scope: Hashable = None
     is_text: bool = False
 
     @classmethod
-    def from_text(cls, text: SchemaText, scope: Hashable = None) -> Self:
+    def from_text(cls, text: SchemaText) -> Self:
         """Return the document ``text``, whose references can be resolved at any time."""
         name, references = digest(text.document), TextReferences(text.resolve)
-        return cls(
-            name=name, content=text.document, format=text.format, references=references, scope=scope, is_text=True
-        )
+        return cls(name=name, content=text.document, format=text.format, references=references, is_text=True)
 
     @property
     def key(self) -> Hashable:
@@ -119,23 +112,23 @@ def check_documents(
     ``kind`` identifies the check. A postponed check first calls ``find_substitute`` for a result of other work that
     replaces its own.
     """
-    key = (kind, *(document.key for document in documents))
+    key: Hashable = (kind, *(document.key for document in documents))
     resolved: list[Mapping[str, str | None]] = [{} for _ in documents]
-    for result_key in (key, (key, *(document.scope for document in documents))):
-        result: CheckResult[Item] | None = work.known_result(result_key)
-        if result is None:
-            break
+    result: CheckResult[Item] | None = work.known_result(key)
+    while result is not None:
         pairs = zip(documents, result.referred, strict=True)
         resolved = [document.references.find_digests(referred) for document, referred in pairs]
         if list(result.referred) == resolved:
             return result
-    else:
-        work.forget(result_key)
+        # The references have changed, or equal documents refer to different ones by the same URIs.
+        digests = (frozenset(uris.items()) for uris in resolved)
+        key = (kind, *zip((document.key for document in documents), digests, strict=True))
+        result = work.known_result(key)
     frozen = [document.references.freeze(uris) for document, uris in zip(documents, resolved, strict=True)]
     # Without the contents: postponed work gets them from ``work``, which has each of them only once.
     forms = [(document.format, document.is_text) for document in documents]
     return work.worked_out(
-        result_key,
+        key,
         partial(_check_contents, check, forms, [document.references for document in documents]),
         later=partial(_check_after_turn, find_substitute, check, forms, frozen),
         contents=[document.content for document in documents],

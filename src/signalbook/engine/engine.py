@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain, islice, takewhile
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from signalbook import tracing, values, work
 from signalbook.access import audit, tokens
@@ -59,12 +59,11 @@ from signalbook.storage.audit import AuditEntry
 from signalbook.storage.base import DuplicateId, Reader, Row
 from signalbook.storage.index import IndexReader
 from signalbook.storage.outbox import OutboxReader, Record
-from signalbook.storage.store import ReadTransaction, Store, WriteTransaction
+from signalbook.storage.store import Store, WriteTransaction
 from signalbook.storage.tokens import StoredToken
 from signalbook.values import Finding, JSONObject
 from signalbook.xid import ROOT, Xid, XidError, check_id
 
-OpenRead: TypeAlias = Callable[[], AbstractContextManager[ReadTransaction]]
 PRUNED_AT_ONCE: Final = 1000
 """The maximum number of changes removed in one transaction. Writers have to wait until that transaction ends."""
 _LOG: Final = logging.getLogger("signalbook.engine")
@@ -169,6 +168,11 @@ class Engine:
         """The store of the registry."""
         return self._store
 
+    @property
+    def settings(self) -> Settings:
+        """The settings of the server, some of which define rules for writes that go beyond the specification."""
+        return self._settings
+
     def generation(self) -> Hashable:
         """Return ``Store.generation``: as long as the value is the same, the store has not changed."""
         return self._store.generation()
@@ -181,13 +185,7 @@ class Engine:
         ``StorageBusy`` if other writers hold the store for too long.
         """
         with self._store.write() as transaction:
-            session = Session(
-                transaction,
-                self._cache.read(transaction.settings),
-                open_read=self._store.read,
-                settings=self._settings,
-                admin=admin,
-            )
+            session = Session(self, transaction, self._cache.read(transaction.settings), admin=admin)
             yield session
             session.finish()
         self._notify_listeners(session)
@@ -199,8 +197,7 @@ class Engine:
         Raises ``StorageBusy`` if other writers hold the store for too long.
         """
         with self._store.write() as transaction:
-            configuration = self._cache.read(transaction.settings)
-            batch = Batch(transaction, configuration, open_read=self._store.read, settings=self._settings)
+            batch = Batch(self, transaction, self._cache.read(transaction.settings))
             yield batch
         self._notify_listeners(batch)
 
@@ -288,13 +285,10 @@ class Batch:
     Each session sees the writes of the sessions before it.
     """
 
-    def __init__(
-        self, transaction: WriteTransaction, configuration: Configuration, *, open_read: OpenRead, settings: Settings
-    ) -> None:
+    def __init__(self, engine: Engine, transaction: WriteTransaction, configuration: Configuration) -> None:
+        self._engine = engine
         self._transaction = transaction
         self._configuration = configuration
-        self._open_read = open_read
-        self._settings = settings
         self.audited: list[AuditEntry] = []
         self.administered = False
 
@@ -316,13 +310,7 @@ class Batch:
     def writing(self, access: Access = UNRESTRICTED) -> Iterator[Session]:
         """Open the next session as ``Engine.writing`` does, but do not commit yet. ``access`` as in ``Session``."""
         with self._transaction.savepoint():
-            session = Session(
-                self._transaction,
-                self._configuration,
-                open_read=self._open_read,
-                settings=self._settings,
-                access=access,
-            )
+            session = Session(self._engine, self._transaction, self._configuration, access=access)
             yield session
             session.finish()
         self.audited += session.audited
@@ -338,10 +326,9 @@ class Batch:
         """
         with suppress(_Undone), self._transaction.savepoint():
             yield Session(
+                self._engine,
                 self._transaction,
                 self._configuration,
-                open_read=self._open_read,
-                settings=self._settings,
                 compatibility=compatibility,
                 access=access,
                 trial=True,
@@ -356,9 +343,8 @@ class _Undone(Exception):
 class Session:
     """Commands in one transaction. Each command sees the writes of the commands before it.
 
-    ``transaction`` is the store's transaction, for data that must be committed together with the registry.
-    ``open_read`` opens another one that reads committed data, for work after the turn of the write. ``settings``
-    define rules for writes that go beyond the specification; ``admin`` and ``compatibility`` are as in ``Context``.
+    ``transaction`` is the transaction of the store of ``engine``, for data that must be committed together with the
+    registry. ``admin`` and ``compatibility`` are as in ``Context``.
     Entities that ``access`` cannot read are invisible, and a command that ``access`` does not allow raises
     ``Forbidden``. A ``trial`` is rolled back, so it needs only the right to read. ``correlationid`` identifies the
     interaction.
@@ -366,11 +352,10 @@ class Session:
 
     def __init__(
         self,
+        engine: Engine,
         transaction: WriteTransaction,
         configuration: Configuration,
         *,
-        open_read: OpenRead,
-        settings: Settings,
         admin: bool = False,
         compatibility: str | None = None,
         access: Access = UNRESTRICTED,
@@ -380,8 +365,8 @@ class Session:
         self.access = access
         self._permission = WritePermission(access, trial=trial)
         self._writer = transaction.entities
-        self._open_read = open_read
-        self._settings = settings
+        self._engine = engine
+        self._settings = engine.settings
         self._admin = admin
         self._changes: list[Change] = []
         self._recorded: list[audit.Done] = []
@@ -547,7 +532,7 @@ class Session:
 
     @contextmanager
     def _open_snapshot(self) -> Iterator[tuple[Reader, IndexReader]]:
-        with self._open_read() as reading:
+        with self._engine.store.read() as reading:
             yield restrict_reader(reading.entities, self.access), reading.index
 
     def _make_context(
@@ -567,10 +552,8 @@ class Session:
             loader=loader or self._make_loader(),
             admin=self._admin,
             compatibility=self._compatibility,
-            incompatible_changes=self._settings.incompatible_changes,
-            default_compatibility=self._settings.default_compatibility,
+            settings=self._settings,
             access=self.access,
-            root=self._settings.base_url,
             accepted_rules=accepted_rules,
         )
 

@@ -15,9 +15,7 @@ from signalbook.confluent.avro import inline_named_types
 from signalbook.confluent.errors import invalid_schema, too_large
 from signalbook.confluent.protobuf import build_file_descriptor
 from signalbook.confluent.schemas import Reference, read_stored_references
-from signalbook.engine.checks import CheckedDocument
 from signalbook.formats.avro.document import list_defined_names
-from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.references import MAX_REFERENCES, match_reference
 from signalbook.values import digest, dump_json
 
@@ -69,13 +67,6 @@ def load_resolver(
             if reference.name not in documents
         }
     return ReferredSchemas({**types, **documents})
-
-
-def make_document(text: SchemaText) -> CheckedDocument:
-    """Return the schema ``text`` as a document to check."""
-    return CheckedDocument.from_text(
-        text, scope=text.resolve.digests if isinstance(text.resolve, ReferredSchemas) else None
-    )
 
 
 def find_referred(

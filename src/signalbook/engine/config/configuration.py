@@ -17,7 +17,7 @@ from signalbook.model import Included, Loader, Model, compile_model
 from signalbook.storage.settings import SettingsReader
 from signalbook.storage.store import WriteTransaction
 from signalbook.values import JSON, JSONObject
-from signalbook.work import require
+from signalbook.work import Postponed, worked_out
 from signalbook.xid import ROOT, Xid
 
 CAPABILITIES = "capabilities"
@@ -161,7 +161,9 @@ class ConfigurationWriter:
         old, settings = self.configuration.model, self._transaction.settings
         if source is not None and not isinstance(source, dict):
             raise RegistryError("model_error", subject="/model", error_detail="a model needs to be a JSON object")
-        new = require("model", partial(compile_model, source or {}, include=included.load))
+        new = worked_out("model", partial(compile_model, source or {}, include=included.load))
+        if new is None:
+            raise Postponed
         _check_singulars(old, new)
         if included.documents or settings.config_epoch(INCLUDED):
             settings.put_config(INCLUDED, dict(included.documents))

@@ -244,5 +244,5 @@ def _migrate_resource(transaction: WriteTransaction, copy: ResourceCopy, kind: R
 
 
 def _apply(transaction: WriteTransaction, tree: WorkingTree, context: Context) -> tuple[Change, ...]:
-    apply_tree(tree, context.documents, transaction, root=context.root)
+    apply_tree(tree, context.documents, transaction, root=context.settings.base_url)
     return list_changes(tree, context.model, context.now)

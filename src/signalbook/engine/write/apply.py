@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from functools import singledispatch
 from typing import Final, Self
 
 from msgspec import structs
@@ -38,75 +37,7 @@ from signalbook.storage.writing import EntityWriter
 from signalbook.values import Finding, JSONObject, format_timestamp, parse_timestamp
 from signalbook.xid import Kind, Xid, version_number
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
-    """An update that removes the rows with these keys, and everything under them."""
-
-    keys: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreDocuments:
-    """An update that stores these documents by digest."""
-
-    documents: dict[str, bytes]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Insert:
-    """An update that inserts these rows, parents first."""
-
-    rows: tuple[Row, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replace:
-    """An update that replaces the rows with the same keys."""
-
-    rows: tuple[Row, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreNumbers:
-    """An update that stores the last version numbers of deleted Resources, so that no number is reused (A-19)."""
-
-    numbers: dict[Xid, int]
-
-
-Update = Delete | StoreDocuments | Insert | Replace | StoreNumbers
 _CLAIMS_AT_ONCE: Final = 500
-
-
-@singledispatch
-def apply_update(update: Update, writer: EntityWriter) -> None:
-    """Apply ``update`` to the store. Raises ``TypeError`` for an unknown type of update."""
-    raise TypeError(f"{writer} has no way to apply a {type(update).__name__}")
-
-
-@apply_update.register
-def _(update: Delete, writer: EntityWriter) -> None:
-    writer.delete(update.keys)
-
-
-@apply_update.register
-def _(update: StoreDocuments, writer: EntityWriter) -> None:
-    writer.put_documents(update.documents)
-
-
-@apply_update.register
-def _(update: Insert, writer: EntityWriter) -> None:
-    writer.insert(update.rows)
-
-
-@apply_update.register
-def _(update: Replace, writer: EntityWriter) -> None:
-    writer.update(update.rows)
-
-
-@apply_update.register
-def _(update: StoreNumbers, writer: EntityWriter) -> None:
-    writer.keep_numbers(update.numbers)
 
 
 def apply_tree(
@@ -124,10 +55,26 @@ def apply_tree(
     write is stored even if a delete has just removed the same content.
     """
     described = describe(tree, documents) if described is None else described
-    for update in _list_updates(tree, documents, transaction):
-        apply_update(update, transaction.entities)
-        if isinstance(update, Insert | Replace):
-            index_tree(tree, update.rows, described, transaction, root)
+    writer = transaction.entities
+    deleted = [copy.before.key for copy in (*tree.deleted, *_list_removed_versions(tree)) if copy.before is not None]
+    if deleted:
+        writer.delete(deleted)
+    # The last version numbers of deleted Resources are kept, so that no number is reused (A-19).
+    numbers = {copy.xid: copy.versioncounter for copy in tree.deleted if isinstance(copy, ResourceCopy)}
+    kept_numbers = {xid: number for xid, number in numbers.items() if number and dialects.keeps_numbers(xid)}
+    if kept_numbers:
+        writer.keep_numbers(kept_numbers)
+    # The document of a Version that the same command replaced again or pruned is not stored.
+    used = {version.document for version in _list_versions(tree)}
+    new_documents = {name: content for name, content in documents.new.items() if name in used}
+    if new_documents:
+        writer.put_documents(new_documents)
+    ids = _assign_schema_ids(tree, transaction)
+    inserted, replaced = (_set_schema_ids(rows, ids) for rows in _make_rows(tree, writer))
+    for rows, store in ((inserted, writer.insert), (replaced, writer.update)):
+        if rows:
+            store(rows)
+            index_tree(tree, rows, described, transaction, root)
 
 
 def check_uris(tree: WorkingTree, reader: Reader, root: str, access: Access) -> None:
@@ -147,28 +94,6 @@ def check_uris(tree: WorkingTree, reader: Reader, root: str, access: Access) -> 
             if conflict is not None:
                 xid, uri, holder = conflict
                 raise UriTaken(xid, uri, holder if access.is_readable(holder) else None)
-
-
-def _list_updates(tree: WorkingTree, documents: Documents, transaction: WriteTransaction) -> Iterator[Update]:
-    deleted_keys = [
-        copy.before.key for copy in (*tree.deleted, *_list_removed_versions(tree)) if copy.before is not None
-    ]
-    if deleted_keys:
-        yield Delete(keys=tuple(deleted_keys))
-    numbers = {copy.xid: copy.versioncounter for copy in tree.deleted if isinstance(copy, ResourceCopy)}
-    if numbers_to_store := {xid: number for xid, number in numbers.items() if number and dialects.keeps_numbers(xid)}:
-        yield StoreNumbers(numbers=numbers_to_store)
-    # The document of a Version that the same command replaced again or pruned is not stored.
-    used_digests = {version.document for version in _list_versions(tree)}
-    documents_to_store = {name: content for name, content in documents.new.items() if name in used_digests}
-    if documents_to_store:
-        yield StoreDocuments(documents=documents_to_store)
-    ids = _assign_schema_ids(tree, transaction)
-    inserted, replaced = (_set_schema_ids(rows, ids) for rows in _make_rows(tree, transaction.entities))
-    if inserted:
-        yield Insert(rows=inserted)
-    if replaced:
-        yield Replace(rows=replaced)
 
 
 def _list_versions(tree: WorkingTree) -> Iterator[VersionCopy]:

@@ -188,7 +188,7 @@ def _list_replaced(
 
     Versions whose earlier document cannot be compared are left out. Yields nothing if the setting is off.
     """
-    if context.incompatible_changes == "off":
+    if context.settings.incompatible_changes == "off":
         return
     for version in resource.versions.values():
         if version.before is not None and _is_replaced(version, version.before):
@@ -378,7 +378,7 @@ def check_replaced(resource: ResourceCopy, type: ResourceType, context: Context)
     if not rule:
         _report_nothing_compared(resource, type, context)
         return
-    rejects = context.incompatible_changes == "reject"
+    rejects = context.settings.incompatible_changes == "reject"
     comparisons = Comparisons()
     for batch in batched(_list_replaced(resource, rule, context), _VERSIONS_AT_ONCE):
         context.documents.forget()

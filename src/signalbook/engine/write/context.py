@@ -25,6 +25,7 @@ from signalbook.formats.references import (
     read_as_xids,
 )
 from signalbook.model import Model
+from signalbook.settings import Settings
 from signalbook.storage.base import Row
 from signalbook.values import Finding, JSONObject, digest
 from signalbook.xid import Kind, Xid, named
@@ -301,10 +302,9 @@ class Context:
     """The context of one command. ``now`` is the instant of all its timestamps (R42).
 
     ``admin`` means that the caller may set ``readonly`` and write to read-only entities (R261). ``compatibility``
-    replaces the rule of every Resource for a trial and is never stored. ``incompatible_changes`` and
-    ``default_compatibility`` are the settings of these names. ``findings`` do not stop the write. Errors must not name
-    entities that ``access`` cannot read. ``root`` is the registry's URL from the settings, or empty. ``accepted_rules``
-    are those of the command. ``loader`` loads stored data that the decision needs.
+    replaces the rule of every Resource for a trial and is never stored. ``settings`` define rules beyond the
+    specification. ``findings`` do not stop the write. Errors must not name entities that ``access`` cannot read.
+    ``accepted_rules`` are those of the command. ``loader`` loads stored data that the decision needs.
     """
 
     model: Model
@@ -315,12 +315,10 @@ class Context:
     loader: Loader
     admin: bool = False
     compatibility: str | None = None
-    incompatible_changes: str = "warn"
-    default_compatibility: str = ""
+    settings: Settings = field(default_factory=Settings)
     access: Access = UNRESTRICTED
     problems: Problems = field(default_factory=Problems)
     findings: list[Finding] = field(default_factory=list)
-    root: str = ""
     accepted_rules: frozenset[str] = frozenset()
 
     @property

@@ -72,7 +72,7 @@ def _with_default_rule(
     The rule is added only if it can be enforced: the model validates compatibility, ``meta`` states no rule, and all
     Versions have comparable formats.
     """
-    rule = context.default_compatibility
+    rule = context.settings.default_compatibility
     if not rule or _RULE in meta or not intent.type.validatecompatibility:
         return meta
     formats = [str(version.attributes.get("format", "")) for version in resource.versions.values()]

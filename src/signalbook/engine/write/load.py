@@ -32,6 +32,7 @@ from signalbook.formats.compatibility import is_transitive
 from signalbook.storage.base import Reader, Row
 from signalbook.storage.index import IndexReader
 from signalbook.values import JSONObject
+from signalbook.work import open_once
 from signalbook.xid import ROOT, Kind, Xid
 
 OpenSnapshot: TypeAlias = Callable[[], AbstractContextManager[tuple[Reader, IndexReader]]]
@@ -148,8 +149,8 @@ class WriteLoader:
     def load_snapshot(self, lookup: Lookup) -> None:
         if self._open_snapshot is None:
             raise AssertionError("work is postponed only in turns of the engine's sessions")
-        with self._open_snapshot() as (reader, index):
-            WriteLoader(reader, index, self.stored, self.documents).load(lookup)
+        reader, index = open_once(self._open_snapshot)
+        WriteLoader(reader, index, self.stored, self.documents).load(lookup)
 
     def _fetch(self, xids: Collection[Xid]) -> dict[Xid, Row]:
         """Load these entities and return their rows. Missing entities are remembered as missing."""

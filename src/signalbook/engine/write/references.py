@@ -48,7 +48,7 @@ def find_mentioned(names: Iterable[str | None], context: Context) -> frozenset[X
 def make_document(name: str | None, format: str, xid: Xid, context: Context) -> CheckedDocument:
     """Return the document with the digest ``name``, whose references are those of the schema ``xid``."""
     references = WriteReferences(xid, context, [name])
-    return CheckedDocument(name=name, content=references.read(name), format=format, references=references, scope=xid)
+    return CheckedDocument(name=name, content=references.read(name), format=format, references=references)
 
 
 class WriteReferences:
