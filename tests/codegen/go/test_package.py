@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.codegen.conftest import DOCUMENT, BuildOnce, Make
-from tests.codegen.standalone import cases, hard, suite
+from tests.codegen.standalone import cases, hard, library, suite
+from tests.codegen.standalone.library import *  # noqa: F403 - and code that validates by a library
 from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code has to do
 
 from signalbook.codegen.base import Generated, GeneratorError, generate, read_input
+from signalbook.codegen.go.patterns import translate_pattern
 from signalbook.codegen.go.records import quoted
 
 MODULE = "example.com/shop"
@@ -88,10 +90,11 @@ def exchange(folder: Path) -> str:
     """A program that sends and receives orders with franz-go, whose modules ``tools/setup`` fetched for another one."""
     if not (FRANZ_BUILT / "ready").exists():
         pytest.skip("the modules of franz-go are not there: tools/setup test fetches them, where Go is new enough")
-    suite.write("go", folder, DOCUMENT, module=MODULE, gomod="no")
-    modules = (FRANZ / "go.mod").read_text().replace("signalbook.tests/franz", MODULE)
-    (folder / "go.mod").write_text(modules)
-    shutil.copy(FRANZ / "go.sum", folder)
+    suite.write("go", folder, DOCUMENT, module=MODULE)
+    for name in ("go.mod", "go.sum"):
+        own, franz = (folder / name).read_text(), (FRANZ / name).read_text()
+        # As it would be after "go get" of franz-go.
+        (folder / name).write_text(own + franz.partition("\n\ngo 1.26.0\n")[2] if name == "go.mod" else own + franz)
     program = folder / "cmd" / "exchange"
     program.mkdir(parents=True)
     shutil.copy(Path(__file__).with_name("exchange.go"), program / "main.go")
@@ -121,6 +124,16 @@ def run(project: tuple[Path, Generated]) -> Iterator[suite.Run]:
     names = {xid: xid for file in generated_files.files for xid in file.xids}
     with suite.started([str(folder / "program")], folder, {"shop": names, "hard": names}) as answers:
         yield answers
+
+
+@pytest.fixture(scope="module")
+def pattern() -> Callable[[str], str]:
+    return translate_pattern
+
+
+@pytest.fixture(scope="module")
+def differences() -> tuple[library.Difference, ...]:
+    return (library.WHOLE_NUMBERS,)
 
 
 def test_code_is_formatted_and_passes_vet(project: tuple[Path, Generated]) -> None:
@@ -164,7 +177,7 @@ def test_names_unknown_to_encoding_json_have_their_own_tag(name: str, make: Make
         (b'{"n": 1e999}', "data/n"),
         (b'{"n": 1e-1000000000}', "data/n"),
         (b'{"N": 1}', "data/n"),
-        (b'{"n": 1, "next": ' * 600 + b"null" + b"}" * 600, "data/next"),
+        (b'{"n": 1, "next": ' * 600 + b"null" + b"}" * 600, "data" + "/next" * 513),
     ],
 )
 def test_hostile_texts_are_findings(body: bytes, path: str, run: suite.Run) -> None:
@@ -243,6 +256,16 @@ def test_values_of_its_own(project: tuple[Path, Generated]) -> None:
     folder.mkdir(parents=True)
     shutil.copy(Path(__file__).with_name("values_test.go"), folder)
     assert "ok" in go(project[0], "test", "-vet=off", "./testdata/values")
+
+
+@pytest.mark.merge
+@pytest.mark.parametrize("name", ["order.placed", "class", "parcel", "image"])
+def test_modules_of_each_format_are_complete_and_tidy(name: str, tmp_path: Path) -> None:
+    messages = {name: DOCUMENT["messagegroups"]["shop.orders"]["messages"][name]}
+    document = {"messagegroups": {"g": {"messages": messages}}, "schemagroups": DOCUMENT["schemagroups"]}
+    suite.write("go", tmp_path, document, module=MODULE)
+    assert go(tmp_path, "mod", "tidy", "-diff") == ""
+    go(tmp_path, "build", "./...")
 
 
 @pytest.mark.merge

@@ -20,20 +20,24 @@ _GO: Final = "1.21"
 class Library:
     """How payloads of one format are written and read.
 
-    ``package`` is the folder in ``internal`` that calls the library, ``parse`` its function that reads a schema.
+    ``package`` is the folder in ``internal`` that calls the library.
     ``modules`` are in ``go.mod``, and together with ``test_modules`` in ``go.sum``. ``go`` is the oldest version of Go
     that they take.
     """
 
     package: str
-    parse: str = "Parse"
-    modules: tuple[str, ...] = ()
+    modules: tuple[str, ...]
     test_modules: tuple[str, ...] = ()
-    go: str = _GO
+    go: str
 
 
 LIBRARIES: Final[Mapping[SchemaFormat, Library]] = {
-    "json": Library(package="rules", parse="NewCodec"),
+    "json": Library(
+        package="jsonschema",
+        modules=("github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/text"),
+        test_modules=("github.com/dlclark/regexp2",),
+        go="1.21",
+    ),
     "avro": Library(
         package="avro",
         modules=("github.com/twmb/avro",),
