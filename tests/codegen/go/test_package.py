@@ -91,10 +91,12 @@ def exchange(folder: Path) -> str:
     if not (FRANZ_BUILT / "ready").exists():
         pytest.skip("the modules of franz-go are not there: tools/setup test fetches them, where Go is new enough")
     suite.write("go", folder, DOCUMENT, module=MODULE)
-    for name in ("go.mod", "go.sum"):
-        own, franz = (folder / name).read_text(), (FRANZ / name).read_text()
-        # As it would be after "go get" of franz-go.
-        (folder / name).write_text(own + franz.partition("\n\ngo 1.26.0\n")[2] if name == "go.mod" else own + franz)
+    # As after "go get" of franz-go: its client, and what that needs.
+    modules = re.findall(r"\t(\S+(?:franz-go|kmsg|compress|lz4\S*) v\S+)", (FRANZ / "go.mod").read_text())
+    with (folder / "go.mod").open("a") as file:
+        file.writelines(f"require {module}\n" for module in modules)
+    with (folder / "go.sum").open("a") as file:
+        file.write((FRANZ / "go.sum").read_text())
     program = folder / "cmd" / "exchange"
     program.mkdir(parents=True)
     shutil.copy(Path(__file__).with_name("exchange.go"), program / "main.go")
