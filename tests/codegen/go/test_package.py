@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -200,6 +200,31 @@ def test_types_of_protobuf(value: dict[str, Any], run: suite.Run) -> None:
     # Others have defaults in what was read, or zeros at the end of a time.
     flat = {name: member for name, member in payload.items() if name not in ("named", "next", "all", "at", "took")}
     assert {name: parsed_payload[name] for name in flat} == flat
+
+
+@pytest.mark.parametrize(
+    ("value", "paths"),
+    [
+        ({"a": 1, "u": 2**64 - 1, "e": "X"}, []),
+        ({}, ["data/a"]),
+        ({"a": None, "e": "7", "u": -1}, ["data/e", "data/u", "data/a"]),
+        ({"a": 2**31, "m": {"x": 1}}, ["data/a", "data/m/x"]),
+        ({"a": 1, "m": {"1": {}}, "r": 5}, ["data/m/1", "data/r"]),
+    ],
+)
+def test_all_that_is_wrong_in_protobuf_is_found(value: dict[str, Any], paths: list[str], run: suite.Run) -> None:
+    text = """syntax = "proto2"; enum E { X = 0; }
+        message M { required int32 a = 1; optional E e = 2; optional uint64 u = 3; map<int32, int32> m = 4;
+                    repeated M r = 5; }"""
+    schema = cases.PROTOBUF.parse(text.encode(), "Protobuf/2", link="M")
+    task = cases.wire(schema)
+    (written,) = run({"action": "encode", **task, "value": value})
+    assert [finding["path"] for finding in written.get("findings", ())] == paths
+    if not paths:
+        (read,) = run({"action": "decode", **task, "value": written["result"]})
+        assert schema.decode(b64decode(written["result"])) == read["result"]
+    (missing,) = run({"action": "decode", **task, "value": ""})
+    assert [finding["rule"] for finding in missing["findings"]] == ["decode"]
 
 
 def test_few_bytes_do_not_become_millions_of_values(run: suite.Run) -> None:

@@ -32,13 +32,17 @@ func Parse(text string) (values.Codec, error) {
 }
 
 // schema returns the definition called name, which is compiled when it is first used.
-func (c *codec) schema(name string) *jsonschema.Schema {
+func (c *codec) schema(name string) (*jsonschema.Schema, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.schemas[name] == nil {
-		c.schemas[name] = c.compiler.MustCompile(address + "#/$defs/" + name)
+	if schema := c.schemas[name]; schema != nil {
+		return schema, nil
 	}
-	return c.schemas[name]
+	schema, err := c.compiler.Compile(address + "#/$defs/" + name)
+	if err == nil {
+		c.schemas[name] = schema
+	}
+	return schema, err
 }
 
 // Encode returns a value in JSON that conforms to the schema called name.
@@ -63,5 +67,9 @@ func (c *codec) check(name string, value any, path string) []values.Finding {
 	if findings := values.Unbounded(value, path); len(findings) > 0 {
 		return findings
 	}
-	return violations(c.schema(name).Validate(value), path)
+	schema, err := c.schema(name)
+	if err != nil {
+		return values.Failed(path, "schema", err)
+	}
+	return violations(schema.Validate(value), path)
 }
