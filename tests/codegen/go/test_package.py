@@ -22,6 +22,8 @@ from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code
 from signalbook.codegen.base import Generated, GeneratorError, generate, read_input
 from signalbook.codegen.go.patterns import translate_pattern
 from signalbook.codegen.go.records import quoted
+from signalbook.codegen.standalone.avro import AvroSchemas
+from signalbook.formats.protobuf.format import FORMAT as PROTOBUF_FORMAT
 
 MODULE = "example.com/shop"
 LEAST = 26
@@ -202,6 +204,26 @@ def test_types_of_protobuf(value: dict[str, Any], run: suite.Run) -> None:
     assert {name: parsed_payload[name] for name in flat} == flat
 
 
+def test_defaults_of_logical_types_and_bytes(run: suite.Run) -> None:
+    """The library reads them as the schema writes them."""
+    types: list[tuple[Any, Any]] = [
+        ({"type": "long", "logicalType": "timestamp-millis"}, 5),
+        ({"type": "int", "logicalType": "date"}, 1),
+        ({"type": "int", "logicalType": "time-millis"}, 1500),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, "\u0001\u0002"),
+        ({"type": "fixed", "name": "F", "size": 2}, "\u0000\u00ff"),
+        (["bytes", "null"], "\u00ff"),
+        ({"type": "array", "items": "bytes"}, ["\u00fe"]),
+    ]
+    fields = [{"name": f"f{place}", "type": kind, "default": value} for place, (kind, value) in enumerate(types)]
+    schema = cases.avro({"type": "record", "name": "R", "namespace": "a-b", "fields": fields})
+    schemas = AvroSchemas()
+    task = {"format": "avro", "name": schemas.of(schema), "document": schemas.document}
+    (written,) = run({"action": "encode", **task, "value": {}})
+    (read,) = run({"action": "decode", **task, "value": written["result"]})
+    assert read["result"] == cases.plain(schema.decode(b64decode(written["result"])))
+
+
 @pytest.mark.parametrize(
     ("value", "paths"),
     [
@@ -216,7 +238,7 @@ def test_all_that_is_wrong_in_protobuf_is_found(value: dict[str, Any], paths: li
     text = """syntax = "proto2"; enum E { X = 0; }
         message M { required int32 a = 1; optional E e = 2; optional uint64 u = 3; map<int32, int32> m = 4;
                     repeated M r = 5; }"""
-    schema = cases.PROTOBUF.parse(text.encode(), "Protobuf/2", link="M")
+    schema = PROTOBUF_FORMAT.parse(text.encode(), "Protobuf/2", link="M")
     task = cases.wire(schema)
     (written,) = run({"action": "encode", **task, "value": value})
     assert [finding["path"] for finding in written.get("findings", ())] == paths

@@ -51,7 +51,7 @@ def test_verdicts_are_those_of_the_pipeline(
 ) -> None:
     """The library judges normalised schemas as the pipeline judges the original ones, except for listed values."""
     wrong = set()
-    listed = ((each.format, each.schema, [each.value]) for each in differences)
+    listed = ((item.format, item.schema, [item.value]) for item in differences)
     for version, schema, values in [*official_table(), *listed]:
         try:
             expected = list(tasks([(version, schema, values)], pattern, remotes().get))
@@ -63,9 +63,9 @@ def test_verdicts_are_those_of_the_pipeline(
             for (task, conforms), answer in zip(expected, answers, strict=True)
             if (answer["result"] == []) != conforms
         }
-    assert wrong == {each.verdict for each in differences}
+    assert wrong == {difference.verdict for difference in differences}
 
 
 def test_differences_are_documented(differences: Iterable[Difference]) -> None:
-    for each in differences:
-        assert each.why in DOCS
+    for difference in differences:
+        assert difference.why in DOCS

@@ -35,9 +35,9 @@ func violations(err error, path string) []values.Finding {
 // nearest returns what the alternative that a value breaks least has against it.
 func nearest(alternatives []*jsonschema.ValidationError, root string) string {
 	var least []values.Finding
-	for _, each := range alternatives {
+	for _, alternative := range alternatives {
 		var findings []values.Finding
-		addViolation(each, root, &findings)
+		addViolation(alternative, root, &findings)
 		if least == nil || len(findings) < len(least) {
 			least = findings
 		}
