@@ -11,6 +11,7 @@ import pytest
 from tests.shared_servers import SERVERS
 
 from signalbook.codegen.base import Generated, GeneratorInput, generate, read_input
+from signalbook.codegen.standalone.patterns import portable
 from signalbook.values import dump_json
 
 GROUP = "/messagegroups/shop.orders/messages/"
@@ -98,6 +99,12 @@ def build_once(request: pytest.FixtureRequest) -> BuildOnce[Any]:
         return folder, built
 
     return build_once
+
+
+@pytest.fixture(scope="module")
+def pattern() -> Callable[[str], str]:
+    """What translates patterns for the engine of a language."""
+    return portable
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import (
 	"strconv"
 
 	"example.com/shop/internal/avro"
+	"example.com/shop/internal/jsonschema"
 	"example.com/shop/internal/protobuf"
-	"example.com/shop/internal/rules"
 	"example.com/shop/internal/values"
 	"example.com/shop/signalbook"
 )
@@ -21,12 +21,10 @@ import (
 type task struct {
 	Action string
 	Module string
-	Rules  json.RawMessage
 	Format string
 	// A schema document, and the name of a schema in it.
 	Document json.RawMessage
 	Name     string
-	Root     int
 	Value    json.RawMessage
 	Payload  json.RawMessage
 	Values   map[string]string
@@ -196,9 +194,8 @@ func answered(result any, err error) answer {
 func (t *task) result() (any, error) {
 	switch t.Action {
 	case "check":
-		table, err := rules.Parse(t.Rules)
-		must(err)
-		found := table.Check(t.Root, parsed(t.Value), "data")
+		codec, root := t.codec()
+		_, found := codec.Encode(root, parsed(t.Value), "data")
 		return append([]values.Finding{}, found...), nil
 	case "encode":
 		codec, root := t.codec()
@@ -214,13 +211,16 @@ func (t *task) result() (any, error) {
 	return functions[t.Module].parse(t.received())
 }
 
+var parsers = map[string]func(string) (values.Codec, error){
+	"avro": avro.Parse, "json": jsonschema.Parse, "protobuf": protobuf.Parse,
+}
+
 func (t *task) codec() (values.Codec, string) {
-	parse, text := avro.Parse, string(t.Document)
+	text := string(t.Document)
 	if t.Format == "protobuf" {
-		parse = protobuf.Parse
 		must(json.Unmarshal(t.Document, &text))
 	}
-	codec, err := parse(text)
+	codec, err := parsers[t.Format](text)
 	must(err)
 	return codec, t.Name
 }

@@ -5,8 +5,8 @@ import re
 import shutil
 import subprocess
 import sys
-from base64 import b64encode
-from collections.abc import Iterator
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.codegen.conftest import DOCUMENT, BuildOnce, Make
-from tests.codegen.standalone import cases, hard, suite
+from tests.codegen.standalone import cases, hard, library, suite
+from tests.codegen.standalone.library import *  # noqa: F403 - and code that validates by a library
 from tests.codegen.standalone.suite import *  # noqa: F403 - what generated code has to do
 
 from signalbook.codegen.base import Generated, GeneratorError, generate, read_input
+from signalbook.codegen.go.patterns import translate_pattern
 from signalbook.codegen.go.records import quoted
+from signalbook.codegen.standalone.avro import AvroSchemas
+from signalbook.formats.protobuf.format import FORMAT as PROTOBUF_FORMAT
 
 MODULE = "example.com/shop"
 LEAST = 26
@@ -88,10 +92,13 @@ def exchange(folder: Path) -> str:
     """A program that sends and receives orders with franz-go, whose modules ``tools/setup`` fetched for another one."""
     if not (FRANZ_BUILT / "ready").exists():
         pytest.skip("the modules of franz-go are not there: tools/setup test fetches them, where Go is new enough")
-    suite.write("go", folder, DOCUMENT, module=MODULE, gomod="no")
-    modules = (FRANZ / "go.mod").read_text().replace("signalbook.tests/franz", MODULE)
-    (folder / "go.mod").write_text(modules)
-    shutil.copy(FRANZ / "go.sum", folder)
+    suite.write("go", folder, DOCUMENT, module=MODULE)
+    # As after "go get" of franz-go: its client, and what that needs.
+    modules = re.findall(r"\t(\S+(?:franz-go|kmsg|compress|lz4\S*) v\S+)", (FRANZ / "go.mod").read_text())
+    with (folder / "go.mod").open("a") as file:
+        file.writelines(f"require {module}\n" for module in modules)
+    with (folder / "go.sum").open("a") as file:
+        file.write((FRANZ / "go.sum").read_text())
     program = folder / "cmd" / "exchange"
     program.mkdir(parents=True)
     shutil.copy(Path(__file__).with_name("exchange.go"), program / "main.go")
@@ -121,6 +128,16 @@ def run(project: tuple[Path, Generated]) -> Iterator[suite.Run]:
     names = {xid: xid for file in generated_files.files for xid in file.xids}
     with suite.started([str(folder / "program")], folder, {"shop": names, "hard": names}) as answers:
         yield answers
+
+
+@pytest.fixture(scope="module")
+def pattern() -> Callable[[str], str]:
+    return translate_pattern
+
+
+@pytest.fixture(scope="module")
+def differences() -> tuple[library.Difference, ...]:
+    return (library.WHOLE_NUMBERS,)
 
 
 def test_code_is_formatted_and_passes_vet(project: tuple[Path, Generated]) -> None:
@@ -164,7 +181,7 @@ def test_names_unknown_to_encoding_json_have_their_own_tag(name: str, make: Make
         (b'{"n": 1e999}', "data/n"),
         (b'{"n": 1e-1000000000}', "data/n"),
         (b'{"N": 1}', "data/n"),
-        (b'{"n": 1, "next": ' * 600 + b"null" + b"}" * 600, "data/next"),
+        (b'{"n": 1, "next": ' * 600 + b"null" + b"}" * 600, "data" + "/next" * 513),
     ],
 )
 def test_hostile_texts_are_findings(body: bytes, path: str, run: suite.Run) -> None:
@@ -185,6 +202,51 @@ def test_types_of_protobuf(value: dict[str, Any], run: suite.Run) -> None:
     # Others have defaults in what was read, or zeros at the end of a time.
     flat = {name: member for name, member in payload.items() if name not in ("named", "next", "all", "at", "took")}
     assert {name: parsed_payload[name] for name in flat} == flat
+
+
+def test_defaults_of_logical_types_and_bytes(run: suite.Run) -> None:
+    """The library reads them as the schema writes them."""
+    types: list[tuple[Any, Any]] = [
+        ({"type": "long", "logicalType": "timestamp-millis"}, 5),
+        ({"type": "int", "logicalType": "date"}, 1),
+        ({"type": "int", "logicalType": "time-millis"}, 1500),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, "\u0001\u0002"),
+        ({"type": "fixed", "name": "F", "size": 2}, "\u0000\u00ff"),
+        (["bytes", "null"], "\u00ff"),
+        ({"type": "array", "items": "bytes"}, ["\u00fe"]),
+    ]
+    fields = [{"name": f"f{place}", "type": kind, "default": value} for place, (kind, value) in enumerate(types)]
+    schema = cases.avro({"type": "record", "name": "R", "namespace": "a-b", "fields": fields})
+    schemas = AvroSchemas()
+    task = {"format": "avro", "name": schemas.of(schema), "document": schemas.document}
+    (written,) = run({"action": "encode", **task, "value": {}})
+    (read,) = run({"action": "decode", **task, "value": written["result"]})
+    assert read["result"] == cases.plain(schema.decode(b64decode(written["result"])))
+
+
+@pytest.mark.parametrize(
+    ("value", "paths"),
+    [
+        ({"a": 1, "u": 2**64 - 1, "e": "X"}, []),
+        ({}, ["data/a"]),
+        ({"a": None, "e": "7", "u": -1}, ["data/e", "data/u", "data/a"]),
+        ({"a": 2**31, "m": {"x": 1}}, ["data/a", "data/m/x"]),
+        ({"a": 1, "m": {"1": {}}, "r": 5}, ["data/m/1", "data/r"]),
+    ],
+)
+def test_all_that_is_wrong_in_protobuf_is_found(value: dict[str, Any], paths: list[str], run: suite.Run) -> None:
+    text = """syntax = "proto2"; enum E { X = 0; }
+        message M { required int32 a = 1; optional E e = 2; optional uint64 u = 3; map<int32, int32> m = 4;
+                    repeated M r = 5; }"""
+    schema = PROTOBUF_FORMAT.parse(text.encode(), "Protobuf/2", link="M")
+    task = cases.wire(schema)
+    (written,) = run({"action": "encode", **task, "value": value})
+    assert [finding["path"] for finding in written.get("findings", ())] == paths
+    if not paths:
+        (read,) = run({"action": "decode", **task, "value": written["result"]})
+        assert schema.decode(b64decode(written["result"])) == read["result"]
+    (missing,) = run({"action": "decode", **task, "value": ""})
+    assert [finding["rule"] for finding in missing["findings"]] == ["decode"]
 
 
 def test_few_bytes_do_not_become_millions_of_values(run: suite.Run) -> None:
@@ -243,6 +305,16 @@ def test_values_of_its_own(project: tuple[Path, Generated]) -> None:
     folder.mkdir(parents=True)
     shutil.copy(Path(__file__).with_name("values_test.go"), folder)
     assert "ok" in go(project[0], "test", "-vet=off", "./testdata/values")
+
+
+@pytest.mark.merge
+@pytest.mark.parametrize("name", ["order.placed", "class", "parcel", "image"])
+def test_modules_of_each_format_are_complete_and_tidy(name: str, tmp_path: Path) -> None:
+    messages = {name: DOCUMENT["messagegroups"]["shop.orders"]["messages"][name]}
+    document = {"messagegroups": {"g": {"messages": messages}}, "schemagroups": DOCUMENT["schemagroups"]}
+    suite.write("go", tmp_path, document, module=MODULE)
+    assert go(tmp_path, "mod", "tidy", "-diff") == ""
+    go(tmp_path, "build", "./...")
 
 
 @pytest.mark.merge

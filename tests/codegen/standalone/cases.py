@@ -3,7 +3,7 @@
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from tests.formats.jsonschema.cases import cases
 
 from signalbook.codegen.standalone.avro import AvroSchemas
+from signalbook.codegen.standalone.jsonschema import JsonSchemas
+from signalbook.codegen.standalone.patterns import portable
 from signalbook.codegen.standalone.protobuf import ProtobufFiles
 from signalbook.codegen.standalone.rules import SchemaRules
 from signalbook.codegen.standalone.wire import WireNodes
 from signalbook.formats.avro.format import FORMAT as AVRO
 from signalbook.formats.avro.format import AvroSchema
+from signalbook.formats.base import Resolve
 from signalbook.formats.jsonschema.format import FORMAT, JsonSchema
 from signalbook.formats.protobuf.format import FORMAT as PROTOBUF
 from signalbook.formats.protobuf.format import ProtobufSchema
@@ -100,18 +103,27 @@ def _small(value: Any) -> Any:
     return value % 100 if isinstance(value, (int, float)) and abs(value) >= 2**31 else value
 
 
-def tasks(table: list[tuple[str, Any, list[Any]]]) -> Iterator[tuple[dict[str, Any], bool]]:
-    """Yield the check tasks for a program as JSON, and the expected verdict of the pipeline's validator."""
+def tasks(
+    table: list[tuple[str, Any, list[Any]]],
+    pattern: Callable[[str], str] = portable,
+    resolve: Resolve | None = None,
+) -> Iterator[tuple[dict[str, Any], bool]]:
+    """Yield the check tasks for a program as JSON, and the expected verdict of the pipeline's validator.
+
+    ``pattern`` translates patterns for the library that the program calls.
+    """
     for version, schema, values in table:
-        parsed = parse(schema, version)
+        parsed = parse(schema, version, resolve)
         rules = SchemaRules(parsed.document)
-        root = rules.at(parsed.uri)
+        schemas = JsonSchemas(parsed.document, pattern)
+        task = {"root": rules.of(parsed), "rules": rules.document}
+        task |= {"format": "json", "name": schemas.of(parsed), "document": schemas.document}
         for value in values:
-            yield {"rules": rules.rules, "root": root, "value": value}, parsed.allows(value)
+            yield {**task, "value": value}, parsed.allows(value)
 
 
-def parse(schema: Any, format: str = NEW) -> JsonSchema:
-    return FORMAT.parse(json.dumps(schema).encode(), format)
+def parse(schema: Any, format: str = NEW, resolve: Resolve | None = None) -> JsonSchema:
+    return FORMAT.parse(json.dumps(schema).encode(), format, resolve=resolve)
 
 
 PROTO = """syntax = "proto3"; package p;

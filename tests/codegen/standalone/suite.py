@@ -20,6 +20,7 @@ from tests.codegen.python.test_values import avro_cases
 from tests.codegen.standalone import cases, hard, hostile
 
 from signalbook.codegen.base import Generated, generate, read_input
+from signalbook.codegen.standalone.patterns import portable
 from signalbook.messages import Policy, Rejected
 from signalbook.messages.bindings import http, kafka, nats
 from signalbook.pipeline.job.snapshot import Snapshot
@@ -40,13 +41,13 @@ def pointer(name: str) -> str:
 @settings(max_examples=10)
 @given(table=cases.random_table(8))
 @example(table=cases.TABLE)
-def test_rules_are_those_of_the_schema(table: list[Any], run: Run) -> None:
-    check_rules(table, run)
+def test_rules_are_those_of_the_schema(table: list[Any], run: Run, pattern: Callable[[str], str]) -> None:
+    check_rules(table, run, pattern)
 
 
-def check_rules(table: list[Any], run: Run) -> None:
+def check_rules(table: list[Any], run: Run, pattern: Callable[[str], str] = portable) -> None:
     """Check that a program accepts the values that conform, and no others."""
-    expected = list(cases.tasks(table))
+    expected = list(cases.tasks(table, pattern))
     answers = run(*({"action": "check", **task} for task, _ in expected))
     for (task, conforms), answer in zip(expected, answers, strict=True):
         assert (answer["result"] == []) == conforms, (task, answer)

@@ -20,20 +20,24 @@ _GO: Final = "1.21"
 class Library:
     """How payloads of one format are written and read.
 
-    ``package`` is the folder in ``internal`` that calls the library, ``parse`` its function that reads a schema.
+    ``package`` is the folder in ``internal`` that calls the library.
     ``modules`` are in ``go.mod``, and together with ``test_modules`` in ``go.sum``. ``go`` is the oldest version of Go
     that they take.
     """
 
     package: str
-    parse: str = "Parse"
-    modules: tuple[str, ...] = ()
+    modules: tuple[str, ...]
     test_modules: tuple[str, ...] = ()
-    go: str = _GO
+    go: str
 
 
 LIBRARIES: Final[Mapping[SchemaFormat, Library]] = {
-    "json": Library(package="rules", parse="NewCodec"),
+    "json": Library(
+        package="jsonschema",
+        modules=("github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/text"),
+        test_modules=("github.com/dlclark/regexp2",),
+        go="1.21",
+    ),
     "avro": Library(
         package="avro",
         modules=("github.com/twmb/avro",),
@@ -54,15 +58,9 @@ def write_go_mod(module: str, formats: Collection[SchemaFormat]) -> str:
     libraries = [LIBRARIES[name] for name in formats]
     version = max((library.go for library in libraries), key=lambda text: int(text.partition(".")[2]), default=_GO)
     modules = {name for library in libraries for name in library.modules}
-    required = [line for line in _read_lines("go.mod") if line.removeprefix("require ").split(" ")[0] in modules]
-    blocks = [f"module {module}", f"go {version}"]
-    for indirect in (False, True):
-        lines = [line.removeprefix("require ") for line in required if line.endswith("// indirect") == indirect]
-        if len(lines) == 1:
-            blocks.append(f"require {lines[0]}")
-        elif lines:
-            blocks.append("\n".join(["require (", *(f"\t{line}" for line in lines), ")"]))
-    return "\n\n".join(blocks) + "\n"
+    lines = [line for line in _read_lines("go.mod") if line.split(" ")[0] in modules]
+    required = f"require {lines[0]}" if len(lines) == 1 else "\n\t".join(["require (", *lines]) + "\n)"
+    return "\n\n".join([f"module {module}", f"go {version}", *([required] if lines else [])]) + "\n"
 
 
 def write_go_sum(formats: Collection[SchemaFormat]) -> str:

@@ -17,6 +17,7 @@ from signalbook.codegen.base import (
 )
 from signalbook.codegen.datatypes import RecordTable
 from signalbook.codegen.go.libraries import LIBRARIES, write_go_mod, write_go_sum
+from signalbook.codegen.go.patterns import translate_pattern
 from signalbook.codegen.go.records import (
     KEYWORDS,
     TypeNames,
@@ -40,12 +41,9 @@ from signalbook.codegen.standalone.messages import (
     argument_names,
     standalone,
 )
-from signalbook.codegen.standalone.patterns import linear
 from signalbook.messages import Param
 from signalbook.values import dump_json
 
-# Those that a library writes and reads.
-_FORMATS: Final[tuple[SchemaFormat, ...]] = ("avro", "protobuf")
 _RUNTIME: Final = "signalbook"
 _PAYLOADS: Final = "payloads"
 # As tools of Go know it.
@@ -63,7 +61,7 @@ def _generate_go(input: GeneratorInput) -> Generated:
     if not _MODULE.fullmatch(module):
         raise GeneratorError(f"go: module is a path such as example.com/shop/messages, not {module!r}")
     has_module_file = input.option("gomod", ("yes", "no")) == "yes"
-    result = standalone(input, pattern=linear, libraries=_FORMATS)
+    result = standalone(input, pattern=translate_pattern, libraries=tuple(LIBRARIES))
     input.progress(f"writing {len(result.messages)} messages")
     files = tuple(_write_files(input, result, module, has_module_file)) if result.messages else ()
     return Generated(files=files, left_out=result.left_out)
@@ -149,7 +147,7 @@ def _write_document(document: PayloadDocument, table: RecordTable, names: TypeNa
     yield from _write_imports(module, f"internal/{library.package}", _RUNTIME)
     yield ""
     yield from comment(f"{names.schema} says how payloads are written, and what they are held to.")
-    yield f"var {names.schema} = {_RUNTIME}.NewPayloadSchema({library.package}.{library.parse}, {raw(text)})"
+    yield f"var {names.schema} = {_RUNTIME}.NewPayloadSchema({library.package}.Parse, {raw(text)})"
     yield from types(table, names, has_null=not _is_protobuf(document))
 
 
@@ -171,8 +169,7 @@ def _write_message(message: StandaloneMessage, name: str, documents: Mapping[str
     uses = (_PAYLOADS, _RUNTIME) if schema != "nil" else (_RUNTIME,)
     yield from _write_imports(module, *uses)
     yield ""
-    table = message.table | ({"root": str(message.table["root"])} if "root" in message.table else {})
-    yield f"var {definition} = {_RUNTIME}.NewDefinition({raw(dump_json(table).decode())})"
+    yield f"var {definition} = {_RUNTIME}.NewDefinition({raw(dump_json(message.table).decode())})"
     yield ""
     yield from _write_build(message, name, definition, payload, schema)
     yield ""

@@ -11,6 +11,7 @@ from signalbook.codegen.base import GeneratorInput, Inexpressible
 from signalbook.codegen.datatypes import DataType
 from signalbook.codegen.payloadtypes import PayloadTypes, payload_types
 from signalbook.codegen.standalone.avro import AvroSchemas
+from signalbook.codegen.standalone.jsonschema import JsonSchemas
 from signalbook.codegen.standalone.patterns import portable
 from signalbook.codegen.standalone.protobuf import ProtobufFiles
 from signalbook.codegen.standalone.rules import SchemaRules
@@ -48,7 +49,7 @@ class StandaloneMessage:
     type: DataType | None
 
 
-SchemaTable = SchemaRules | WireNodes | AvroSchemas | ProtobufFiles
+SchemaTable = JsonSchemas | SchemaRules | WireNodes | AvroSchemas | ProtobufFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +178,8 @@ def _make_table(
 ) -> SchemaTable:
     match schema:
         case JsonSchema():
-            return SchemaRules(schema.document, pattern)
+            table = JsonSchemas if "json" in libraries else SchemaRules
+            return table(schema.document, pattern)
         case AvroSchema():
             return AvroSchemas() if "avro" in libraries else WireNodes("avro")
         case ProtobufSchema():

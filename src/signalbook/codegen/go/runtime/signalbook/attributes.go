@@ -145,9 +145,8 @@ func attributeOf(value any) any {
 	if !isNumber {
 		return value
 	}
-	decimal, _ := values.ParseDecimal(number)
-	if found, fits := decimal.Integer(); fits && found.IsInt64() {
-		return found.Int64()
+	if whole, isWhole := values.Integer(number); isWhole {
+		return whole
 	}
 	return number
 }

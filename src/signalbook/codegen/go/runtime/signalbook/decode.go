@@ -118,13 +118,9 @@ func (d *decoder) plain(value any, into reflect.Value, path string) {
 func setNumber(number json.Number, into reflect.Value) bool {
 	switch into.Kind() {
 	case reflect.Int64:
-		decimal, _ := values.ParseDecimal(number)
-		found, fits := decimal.Integer()
-		if !fits || !found.IsInt64() {
-			return false
-		}
-		into.SetInt(found.Int64())
-		return true
+		whole, fits := values.Integer(number)
+		into.SetInt(whole)
+		return fits
 	case reflect.Float64:
 		found, err := number.Float64()
 		into.SetFloat(found)

@@ -220,9 +220,9 @@ func isSame(kind, expected, actual string) bool {
 	}
 	switch kind {
 	case "integer", "ulong", "number":
-		left, _ := values.ParseDecimal(json.Number(expected))
-		right, isNumber := values.ParseDecimal(json.Number(actual))
-		return isNumber && isOfType("number", actual) && left.Compare(right) == 0
+		left, isExpected := values.Rational(json.Number(expected))
+		right, isNumber := values.Rational(json.Number(actual))
+		return isExpected && isNumber && left.Cmp(right) == 0
 	case "timestamp":
 		left, err := time.Parse(time.RFC3339Nano, strings.ToUpper(expected))
 		right, failure := time.Parse(time.RFC3339Nano, strings.ToUpper(actual))

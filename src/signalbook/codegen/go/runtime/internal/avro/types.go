@@ -41,24 +41,24 @@ func options(document []byte) []avro.SchemaOpt {
 }
 
 // addFields notes the names of the fields of all records of a schema by the names of the records.
-func addFields(schema any, found map[string]map[string]bool) {
+func addFields(schema any, records map[string]map[string]bool) {
 	switch schema := schema.(type) {
 	case []any:
 		for _, branch := range schema {
-			addFields(branch, found)
+			addFields(branch, records)
 		}
 	case map[string]any:
 		if fields, isRecord := schema["fields"].([]any); isRecord {
 			names := map[string]bool{}
-			found[fmt.Sprint(schema["name"])] = names
+			records[fmt.Sprint(schema["name"])] = names
 			for _, field := range fields {
 				field := field.(map[string]any)
 				names[field["name"].(string)] = true
-				addFields(field["type"], found)
+				addFields(field["type"], records)
 			}
 		}
-		addFields(schema["items"], found)
-		addFields(schema["values"], found)
+		addFields(schema["items"], records)
+		addFields(schema["values"], records)
 	}
 }
 

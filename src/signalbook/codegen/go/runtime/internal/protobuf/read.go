@@ -24,7 +24,7 @@ type reader struct {
 func (r *reader) message(message protoreflect.Message) (any, error) {
 	descriptor := message.Descriptor()
 	fields := descriptor.Fields()
-	if descriptor.ParentFile().Package() == "google.protobuf" {
+	if isGoogle(descriptor) {
 		if fields.Len() == 1 { // a wrapper
 			return r.single(fields.Get(0), message.Get(fields.Get(0)))
 		}

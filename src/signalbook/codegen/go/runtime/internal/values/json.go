@@ -136,27 +136,30 @@ func Short(text string, most int) string {
 	return text
 }
 
-// Unbounded returns what is wrong with numbers that have no form as a double, such as 1e999.
-func Unbounded(value any, path string) []Finding {
+// deepest is how deep values may be nested.
+const deepest = 512
+
+// Unbounded returns what is wrong with a value that libraries would not bear: numbers out of bounds, and values that
+// are nested very deep.
+func Unbounded(value any, path string) []Finding { return unbounded(value, path, 0) }
+
+func unbounded(value any, path string, depth int) (findings []Finding) {
+	if depth > deepest {
+		return []Finding{{path, "depth", "the value is nested too deep"}}
+	}
 	switch value := value.(type) {
 	case json.Number:
-		if strings.ContainsAny(string(value), ".eE") {
-			if _, err := value.Float64(); err != nil {
-				return []Finding{{path, "json", Short(string(value), longestShown) + " is beyond what numbers hold"}}
-			}
+		if !IsBounded(value) {
+			return []Finding{{path, "json", Short(string(value), longestShown) + " is beyond what numbers hold"}}
 		}
 	case []any:
-		var findings []Finding
 		for place, each := range value {
-			findings = append(findings, Unbounded(each, path+"/"+strconv.Itoa(place))...)
+			findings = append(findings, unbounded(each, path+"/"+strconv.Itoa(place), depth+1)...)
 		}
-		return findings
 	case map[string]any:
-		var findings []Finding
 		for name, each := range value {
-			findings = append(findings, Unbounded(each, path+"/"+Escaped(name))...)
+			findings = append(findings, unbounded(each, path+"/"+Escaped(name), depth+1)...)
 		}
-		return findings
 	}
-	return nil
+	return findings
 }
