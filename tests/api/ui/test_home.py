@@ -37,7 +37,7 @@ def test_pipelines_that_need_attention_are_first(explorer: Client) -> None:
         sound = report(landed=3, dead_lettered=0, reasons={}, by_message={"/x": {"landed": 3, "rejected": 0}})
         explorer.send("POST", f"/pipelines/p{number}/reports", json=sound)
     page = show(explorer, "")
-    assert page.words("table").index("orders failing") < page.words("table").index("p0 late")
+    assert page.words("main").index("orders failing") < page.words("main").index("p0 late")
     assert "p8" not in page.links(), "eight are shown"
     assert page.links()["All pipelines"] == "/ui/-/pipelines"
     assert "10 pipelines 1 failing, 9 late" in read_tiles(explorer)

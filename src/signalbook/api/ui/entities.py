@@ -12,6 +12,7 @@ from signalbook.api.ui.attributes import AttributeValues, Member, Shown, moment
 from signalbook.api.ui.comparison import link
 from signalbook.api.ui.documents import ShownDocument, render_document
 from signalbook.api.ui.explanations import COMPATIBILITIES
+from signalbook.api.ui.flow import Flow, build_flow, has_flow
 from signalbook.api.ui.listing import (
     ENDPOINTS,
     MOST_SORTED,
@@ -30,7 +31,7 @@ from signalbook.engine.read.pages import parse_sort
 from signalbook.engine.read.paths import list_collections
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.model import Attribute, AttributeSet, Model
-from signalbook.values import JSONObject, format_count
+from signalbook.values import JSONObject, format_count, now
 from signalbook.xid import Kind, Xid
 
 _SHOWN_MEMBERS: Final = 20
@@ -138,7 +139,8 @@ class EntityPage:
 class EntityContent:
     """The common content of an entity's page: head, ``attributes``, those of its ``meta``, document, members.
 
-    ``through`` are the message groups whose messages pass through an endpoint.
+    ``through`` are the message groups whose messages pass through an endpoint. ``flow`` is the flow of events through
+    a message group or endpoint.
     """
 
     heading: Heading
@@ -148,13 +150,19 @@ class EntityContent:
     versions: Listing | None
     listings: tuple[Listing, ...]
     through: tuple[UserLink, ...]
+    flow: Flow | None
 
 
 def page(view: View, request: UIRequest, xid: Xid) -> Page:
     """Return the page of a Group, a Resource, its meta or a Version."""
     entity = build_entity_content(view, request, xid)
+    content = EntityPage(entity=entity)
     return Page(
-        template="entity.html", title=entity.heading.title, content=EntityPage(entity=entity), crumbs=build_crumbs(xid)
+        template="entity.html",
+        title=entity.heading.title,
+        content=content,
+        crumbs=build_crumbs(xid),
+        live=has_flow(xid),
     )
 
 
@@ -172,6 +180,7 @@ def build_entity_content(
         versions=_list_versions(view, xid, entity),
         listings=tuple(_list_members(view, xid)),
         through=tuple(_list_message_groups(view, values, xid, entity)),
+        flow=build_flow(view, request, now(), xid) if has_flow(xid) else None,
     )
 
 

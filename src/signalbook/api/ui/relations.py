@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from signalbook.api.kernel.requests import parse_whole_number
-from signalbook.api.ui.graphs import GraphNode, LayeredGraph, build_layered_graph
+from signalbook.api.ui.graphs import GraphNode, LayeredGraph, build_layered_graph, cut_middle
 from signalbook.api.ui.pages import Page, UIRequest, build_crumbs, escape_hidden
 from signalbook.api.xregistry.requests import check_path, explain_missing_entity, parse_path
 from signalbook.engine.read.relations import (
@@ -156,8 +156,8 @@ def _build_node(model: Model, entity: RelatedEntity) -> GraphNode:
         id=entity.id,
         column=entity.steps,
         kind=kind,
-        label=label if len(label) <= _LABEL else f"{label[: _LABEL - 1]}…",
-        title=f"{kind} {entity.id[:_MAX_CELL_CHARS]}",
+        label=cut_middle(label, _LABEL),
+        title=entity.id[:_MAX_CELL_CHARS],
         href=f"{RELATIONS}{entity.xid}" if entity.readable and entity.steps else "",
         mark=mark,
     )

@@ -20,7 +20,7 @@ OWNER_LABELS: Final = ("owner", "team")
 """The labels of a Group that name its owner, the first one that it has counts."""
 MAX_GROUPS: Final = 200
 """The number of Groups of each type that are read."""
-MAX_DEFINITIONS: Final = 300
+MAX_DEFINITIONS: Final = 200
 """The number of definitions of each type that are read."""
 _MAX_LINKS: Final = 5_000
 _MAX_OWNER_CHARS: Final = 100
