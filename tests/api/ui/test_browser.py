@@ -453,7 +453,7 @@ def test_the_pictures_in_the_documentation(
 ) -> None:
     """``pytest --pictures`` makes them anew; without it they are there, and their pages still show without a fault."""
     folder = DOCS / "images" if pytestconfig.getoption("pictures") else tmp_path
-    with opened(browser, orders + path, width=1100) as page:
+    with opened(browser, orders + path, width=1280 if name == "home" else 1100) as page:
         page.screenshot(path=folder / f"{name}.png", animations="disabled")
     assert 10_000 < (folder / f"{name}.png").stat().st_size < 150_000
     assert (DOCS / "images" / f"{name}.png").stat().st_size < 150_000
