@@ -99,13 +99,6 @@ class Settings:
     max_group_bytes: int = _setting(0, "Most bytes of documents in a Group, summed over all Versions; 0 is no limit.")
     max_pipelines: int = _setting(1000, "Most pipelines that may report their batches.")
     max_reports: int = _setting(1000, "Reports kept for each pipeline, newest first.")
-    pipeline_late_hours: float = _setting(
-        24.0, "Hours without a new batch after which the explorer shows a pipeline as late; 0 is never."
-    )
-    pipeline_failing_share: float = _setting(
-        0.01,
-        "Share of dead letters in the newest batch, from 0 to 1, from which the explorer shows a pipeline as failing.",
-    )
     max_subscriptions: int = _setting(10_000, "Most subscriptions.")
     allow_sinks: tuple[str, ...] = _setting(
         (), "Hosts (HOST or HOST:PORT) and networks (CIDR) that may receive events, besides public addresses."
@@ -130,6 +123,13 @@ class Settings:
         0, "Port with the Confluent-compatible API at its root, for clients that need it there; 0 is none."
     )
     ui: str = _setting("on", "Whether the explorer is served at /ui: on or off.")
+    pipeline_late_hours: float = _setting(
+        24.0, "Hours without a new batch after which the explorer shows a pipeline as late; 0 is never."
+    )
+    pipeline_failing_share: float = _setting(
+        0.01,
+        "Share of dead letters in the newest batch, from 0 to 1, from which the explorer shows a pipeline as failing.",
+    )
     follow: tuple[str, ...] = _setting(
         (), "Registries to copy from: URL, URL#XID for a part, URL#XID=NAME for a group under another name."
     )

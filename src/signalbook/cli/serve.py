@@ -17,8 +17,8 @@ PANELS: Final = {
     "The registry": "registry_id model capabilities",
     "Rules for definitions": "domain_rules incompatible_changes default_compatibility",
     "Web pages and APIs": """
-        ui pipeline_late_hours pipeline_failing_share allow_hosts allow_origins page_size confluent_group
-        confluent_port strict_openapi
+        ui pipeline_late_hours pipeline_failing_share allow_hosts allow_origins page_size confluent_group confluent_port
+        strict_openapi
         """,
     "Limits on requests": """
         threads max_body_bytes max_response_bytes max_page_size max_depth max_json_values max_work work_timeout

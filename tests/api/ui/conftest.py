@@ -61,7 +61,8 @@ _PAGES = """/messagegroups /messagegroups/shop /messagegroups/shop/messages /mes
     /-/impact/schemagroups/shop/schemas/order /-/impact/endpoints/orders
     /-/relations/schemagroups/shop/schemas/order /-/relations/endpoints/orders?steps=2
     /-/changes /-/changes?of=/schemagroups/shop/schemas/order /-/changes?from=2026-01-01&to=2030-01-01
-    /-/subscriptions /-/pipelines /-/pipelines/orders /-/pipelines?of=/messagegroups/g/messages/m"""
+    /-/subscriptions /-/pipelines /-/pipelines/orders /-/pipelines/orders/1
+    /-/pipelines?of=/messagegroups/g/messages/m"""
 PATHS = ("", *_PAGES.split())
 """A page of each kind, below ``/ui``."""
 

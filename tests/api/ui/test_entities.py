@@ -18,7 +18,7 @@ def test_attributes_are_shown_with_their_descriptions(explorer: Client) -> None:
 
 def test_references_are_links(explorer: Client) -> None:
     links = show(explorer, MESSAGE).links()
-    assert links["/schemagroups/shop/schemas/order/versions/2"] == "/ui/schemagroups/shop/schemas/order/versions/2"
+    assert links["order, version 2"] == "/ui/schemagroups/shop/schemas/order/versions/2"
     assert links["pii=yes"] == "/ui/messagegroups/shop/messages?label=pii%3Dyes"
     assert show(explorer, "/endpoints/orders").links()["/messagegroups/shop"] == "/ui/messagegroups/shop"
     group = show(explorer, "/messagegroups/shop")
@@ -40,7 +40,7 @@ def test_page_shows_the_command_for_its_json(explorer: Client) -> None:
 
 
 def test_page_lists_dependents(explorer: Client) -> None:
-    assert "Used by placed message" in show(explorer, ORDER).words("aside")
+    assert "Used by Order placed message" in show(explorer, ORDER).words("aside")
     message = show(explorer, "/messagegroups/shop/messages/placed")
     assert "Used by orders endpoint: producer" in message.words("aside")
     assert message.links()["orders"] == "/ui/endpoints/orders"
@@ -79,6 +79,9 @@ def test_version_links_to_its_comparisons(explorer: Client) -> None:
 def test_versions_are_called_after_their_resource(explorer: Client) -> None:
     assert show(explorer, "/schemagroups/shop/schemas/order/versions/2").words("h1") == "order, version 2"
     assert show(explorer, "/-/edit/schemagroups/shop/schemas/order/versions/2").words("h1") == "Edit order, version 2"
+    assert show(explorer, f"/-/edit{ORDER}/meta").words("h1") == "Edit order, for all versions"
+    assert show(explorer, f"/-/relations{MESSAGE}").words("h1") == "Order placed"
+    assert show(explorer, f"/-/impact{ORDER}/versions/2").words("h1") == "order, version 2"
 
 
 def test_documents_are_highlighted_and_laid_out(explorer: Client) -> None:
@@ -101,8 +104,10 @@ def test_binary_and_external_documents_are_described(explorer: Client) -> None:
 
 def test_deprecation_is_shown_with_its_details(explorer: Client) -> None:
     words = show(explorer, "/messagegroups/shop").words("main")
-    assert "deprecated" in words
-    assert "https://example.com/new" in words
+    assert "effective 2030-01-01 00:00 alternative https://example.com/new" in words
+    assert show(explorer, "/messagegroups/shop").links()["https://example.com/new"] == "https://example.com/new"
+    explorer.send("PATCH", f"{MESSAGE}/meta", json={"deprecated": {"removal": "2031-02-03T04:05:06Z"}})
+    assert "removal 2031-02-03 04:05" in show(explorer, MESSAGE).words("main")
 
 
 def test_a_cross_reference_shows_its_target(explorer: Client) -> None:

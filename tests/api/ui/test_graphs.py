@@ -1,9 +1,18 @@
 """Layered graphs: each node in its column, no box over another, few crossings."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.api.ui.graphs import BOX_HEIGHT, BOX_WIDTH, GraphNode, LayeredGraph, build_layered_graph
+from signalbook.api.ui.graphs import (
+    BOX_HEIGHT,
+    BOX_WIDTH,
+    GraphNode,
+    LayeredGraph,
+    add_passages,
+    build_layered_graph,
+    cut_middle,
+)
 
 LINKS = st.sets(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=40)
 
@@ -52,3 +61,26 @@ def test_a_tall_column_begins_where_the_others_do() -> None:
     assert at["middle"] == min(at.values())
     few = rows(build_layered_graph(nodes[:4], ()))
     assert few["middle"] == few["1"]
+
+
+def test_arrow_through_several_columns_does_not_run_behind_a_box() -> None:
+    nodes = [node(name, column) for column, name in enumerate("abc")]
+    links = [("a", "b", "x"), ("b", "c", "x"), ("a", "c", "long")]
+    graph = build_layered_graph(*add_passages(nodes, links))
+    assert [box.node.id for box in graph.boxes] == ["a", "b", "c"]
+    assert [(curve.title, curve.tip) for curve in graph.curves] == [
+        ("x", True),
+        ("x", True),
+        ("long", False),
+        ("long", True),
+    ]
+    passage, box = graph.curves[2].path, graph.boxes[1]
+    height = int(passage.split("h")[0].split()[-1])
+    assert not box.y <= height <= box.y + BOX_HEIGHT
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"), [("12345", "12345"), ("123456", "12…56"), ("order.was.placed", "or…ed"), ("", "")]
+)
+def test_long_text_is_cut_in_the_middle(text: str, cut: str) -> None:
+    assert cut_middle(text, 5) == cut

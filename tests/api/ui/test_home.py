@@ -37,7 +37,7 @@ def test_pipelines_that_need_attention_are_first(explorer: Client) -> None:
         sound = report(landed=3, dead_lettered=0, reasons={}, by_message={"/x": {"landed": 3, "rejected": 0}})
         explorer.send("POST", f"/pipelines/p{number}/reports", json=sound)
     page = show(explorer, "")
-    assert page.words("table").index("orders failing") < page.words("table").index("p0 late")
+    assert page.words("main").index("orders failing") < page.words("main").index("p0 late")
     assert "p8" not in page.links(), "eight are shown"
     assert page.links()["All pipelines"] == "/ui/-/pipelines"
     assert "10 pipelines 1 failing, 9 late" in read_tiles(explorer)
@@ -65,9 +65,9 @@ def test_changes_are_grouped_by_request(explorer: Client) -> None:
 
 
 def test_changes_of_a_huge_request_are_counted_up_to_a_limit(explorer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "_WEEK_CHANGES", 10)
-    explorer.put("/schemagroups/many", {"schemas": {f"s{number}": SCHEMA for number in range(12)}})
-    assert "at least created 5 schemas" in show(explorer, "").words("ol")
+    monkeypatch.setattr(changes, "_WEEK_CHANGES", 500)
+    explorer.put("/schemagroups/many", {"schemas": {f"s{number}": SCHEMA for number in range(260)}})
+    assert "at least created 250 schemas" in show(explorer, "").words("ol")
 
 
 def test_deprecated_and_unused_definitions_are_listed(explorer: Client) -> None:
@@ -133,6 +133,19 @@ def test_page_shows_only_what_the_caller_may_read(store: Store, serve: Serve) ->
     assert [word for word in ("closed", "strangers", "hidden", "secret", "payroll", "3 schemas") if word in text] == []
     assert "hidden" not in show(client, "", headers=bob).text
     assert show(client, "", headers=eve).status == 403
+
+
+def test_counting_one_by_one_is_limited(store: Store, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = serve(store, model="default", **PROXIED)
+    for name in ("a", "b", "c"):
+        client.put(f"/schemagroups/{name}", {"schemas": {"s": SCHEMA, "t": SCHEMA}}, headers=ADMINISTRATOR)
+    rights = {"who": ["subject:ann"], "role": "reader"}
+    put_policy(store, {**rights, "on": ["/schemagroups/*/schemas/s", "/schemagroups/c"]})
+    ann = {"X-User": "ann"}
+    assert "4 schemas in 3 schemagroups" in read_tiles(client, headers=ann)
+    monkeypatch.setattr(overview, "MAX_COUNTED", 1)
+    monkeypatch.setattr(overview, "_GROUPS_AT_ONCE", 1)
+    assert "3 or more + schemas in 3 schemagroups" in read_tiles(client, headers=ann)
 
 
 def test_page_is_small_whatever_is_stored(explorer: Client) -> None:

@@ -95,3 +95,12 @@ def test_deprecated_entities_are_marked(explorer: Client) -> None:
     explorer.send("PATCH", "/messagegroups/shop/messages/placed/meta", json={"deprecated": {}})
     assert "deprecated" in show(explorer, "/messagegroups").words("table")
     assert "deprecated" in show(explorer, "/messagegroups/shop/messages").words("table")
+
+
+def test_empty_collections_name_the_next_step(explorer: Client) -> None:
+    explorer.put("/messagegroups/empty", {})
+    page = show(explorer, "/messagegroups/empty/messages")
+    assert "There is nothing here yet. New message , or import a document" in page.words("main")
+    assert page.links()["New message"] == "/ui/-/edit/messagegroups/empty/messages"
+    filtered = show(explorer, "/messagegroups?q=no+such")
+    assert filtered.links()["search everything"] == "/ui/-/search?q=no%20such"

@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from signalbook.api.ui.charts import Chart, Column, build_stacked_chart, format_number
+from signalbook.api.ui.pages import cut_markup
 from signalbook.api.ui.pipelinestatus import OUTCOMES, format_duration, format_share, grade_share
 from signalbook.api.ui.schemas import make_field_id
 from signalbook.pipeline_reports import BatchReport, ReportedViolation
 from signalbook.settings import Settings
 
-MAX_CELL_CHARS: Final = 300
+_CELL_BYTES: Final = 300
+_LEGEND_BYTES: Final = 40
 _VIOLATIONS: Final = 20
 _REASONS: Final = 20
-_CHARTED_REASONS: Final = 4
+_CHARTED_REASONS: Final = 3
 """The number of reasons with a colour of their own. All others have one together."""
-_DEFINITIONS: Final = 50
+_DEFINITIONS: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,11 @@ class ReportSums:
     more_definitions: int
 
 
+def cut_cell(text: str, max_bytes: int = _CELL_BYTES) -> str:
+    """Return as much of a text of a report as a cell has room for."""
+    return cut_markup(text, max_bytes)
+
+
 def list_definitions(reports: Sequence[BatchReport]) -> list[str]:
     """Return the xids of the definitions in ``reports``, the most violated first."""
     landed, rejected = Counter[str](), Counter[str]()
@@ -106,14 +113,16 @@ def _build_definition(
     landed, rejected = sum(count.landed for count in counts), sum(count.rejected for count in counts)
     reasons = sum((Counter(count.reasons) for count in counts), Counter[str]())
     return DefinitionLine(
-        xid=xid[:MAX_CELL_CHARS],
+        xid=cut_cell(xid),
         href=xid if xid in names else "",
-        name=names.get(xid, ""),
+        name=cut_cell(names.get(xid, "")),
         landed=format_number(landed),
         rejected=format_number(rejected),
         share=format_share(rejected, landed + rejected),
         grade=grade_share(rejected, landed + rejected, settings),
-        reasons=tuple((reason[:60], format_number(count)) for reason, count in reasons.most_common(3)),
+        reasons=tuple(
+            (cut_cell(reason, _LEGEND_BYTES), format_number(count)) for reason, count in reasons.most_common(3)
+        ),
     )
 
 
@@ -124,7 +133,7 @@ def _sum_reasons(reports: Sequence[BatchReport]) -> Counter[str]:
 def _count_reasons(reports: Sequence[BatchReport]) -> tuple[tuple[str, str], ...]:
     """Return the number of dead letters by reason over all batches, including those without a definition."""
     ranked = _sum_reasons(reports).most_common(_REASONS)
-    return tuple((reason[:MAX_CELL_CHARS], format_number(letters)) for reason, letters in ranked)
+    return tuple((cut_cell(reason), format_number(letters)) for reason, letters in ranked)
 
 
 def _rank_violations(reports: Sequence[BatchReport]) -> list[tuple[tuple[str, str, str], int]]:
@@ -148,14 +157,14 @@ def _count_violations(reports: Sequence[BatchReport], names: Mapping[str, str]) 
             newest.setdefault(_identify(violation), violation)
     return tuple(
         ViolationLine(
-            definition=definition[:MAX_CELL_CHARS],
+            definition=cut_cell(definition),
             href=f"{definition}#{make_field_id(path)}" if definition in names else "",
-            name=names.get(definition, ""),
-            path=path[:MAX_CELL_CHARS],
-            rule=rule[:MAX_CELL_CHARS],
+            name=cut_cell(names.get(definition, "")),
+            path=cut_cell(path),
+            rule=cut_cell(rule),
             messages=format_number(messages),
-            message=newest[definition, path, rule].example.message[:MAX_CELL_CHARS],
-            excerpt=newest[definition, path, rule].example.excerpt[:MAX_CELL_CHARS],
+            message=cut_cell(newest[definition, path, rule].example.message),
+            excerpt=cut_cell(newest[definition, path, rule].example.excerpt),
             place=_describe_place(newest[definition, path, rule]),
         )
         for (definition, path, rule), messages in _rank_violations(reports)
@@ -163,7 +172,7 @@ def _count_violations(reports: Sequence[BatchReport], names: Mapping[str, str]) 
 
 
 def _describe_place(violation: ReportedViolation) -> str:
-    return f"{violation.example.source[:MAX_CELL_CHARS]}, position {violation.example.position}"
+    return f"{cut_cell(violation.example.source)}, position {violation.example.position}"
 
 
 def _list_facts(reports: Sequence[BatchReport]) -> tuple[tuple[str, str], ...]:
@@ -193,7 +202,7 @@ def build_charts(reports: Sequence[BatchReport], labels: Sequence[str]) -> tuple
     ranked = [reason for reason, _ in _sum_reasons(reports).most_common()]
     if ranked:
         names = ranked[:_CHARTED_REASONS]
-        kinds = [(f"reason-{number}", name[:MAX_CELL_CHARS]) for number, name in enumerate(names, 1)]
+        kinds = [(f"reason-{number}", cut_cell(name, _LEGEND_BYTES)) for number, name in enumerate(names, 1)]
         kinds += [("reason-other", "other reasons")] * (len(ranked) > len(names))
         counts = [_count_charted(report, names, len(kinds)) for report in reports]
         charts.append(build_stacked_chart("Dead letters by reason", kinds, _build_columns(labels, counts)))

@@ -28,7 +28,7 @@ CHANGES: Final = f"{PATH}/-/changes"
 _PAGE_CHANGES: Final = 50
 _WEEK: Final = timedelta(days=7)
 _WEEK_CHANGES: Final = 2_000
-"""The number of changes that are read to group those of a week by request."""
+"""The number of changes that are read to group those of a week by request, at least 500."""
 _WEEK_REQUESTS: Final = 10
 _MAX_NAME_CHARS: Final = 200
 _MAX_POSITION_DIGITS: Final = 18
@@ -148,7 +148,7 @@ def build_change_lines(view: View, records: Sequence[Record]) -> tuple[ChangeLin
 def list_week(view: View, at: datetime) -> tuple[tuple[RequestLine, ...], bool]:
     """Return the newest requests of the week before ``at``, the current time, and True if there are older changes."""
     first = view.find_position(at - _WEEK)
-    records, more = view.list_changes(_WEEK_CHANGES, first=first)
+    records, more = view.list_changes(_WEEK_CHANGES, first=first, among=_WEEK_CHANGES)
     requests: dict[str, list[Record]] = {}
     for record in records:
         requests.setdefault(record.correlationid, []).append(record)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from signalbook.access.base import Action
@@ -12,6 +12,7 @@ from signalbook.api.ui.attributes import AttributeValues, Member, Shown, moment
 from signalbook.api.ui.comparison import link
 from signalbook.api.ui.documents import ShownDocument, render_document
 from signalbook.api.ui.explanations import COMPATIBILITIES
+from signalbook.api.ui.flow import Flow, build_flow, has_flow
 from signalbook.api.ui.listing import (
     ENDPOINTS,
     MOST_SORTED,
@@ -21,6 +22,7 @@ from signalbook.api.ui.listing import (
     find_creatable,
     list_first_members,
 )
+from signalbook.api.ui.names import find_names
 from signalbook.api.ui.pages import Page, UIRequest, build_crumbs
 from signalbook.api.xregistry.requests import explain_dangling_xref
 from signalbook.confluent.naming import GROUPS
@@ -30,7 +32,7 @@ from signalbook.engine.read.pages import parse_sort
 from signalbook.engine.read.paths import list_collections
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.model import Attribute, AttributeSet, Model
-from signalbook.values import JSONObject, format_count
+from signalbook.values import JSONObject, format_count, now
 from signalbook.xid import Kind, Xid
 
 _SHOWN_MEMBERS: Final = 20
@@ -138,7 +140,8 @@ class EntityPage:
 class EntityContent:
     """The common content of an entity's page: head, ``attributes``, those of its ``meta``, document, members.
 
-    ``through`` are the message groups whose messages pass through an endpoint.
+    ``through`` are the message groups whose messages pass through an endpoint. ``flow`` is the flow of events through
+    a message group or endpoint.
     """
 
     heading: Heading
@@ -148,13 +151,19 @@ class EntityContent:
     versions: Listing | None
     listings: tuple[Listing, ...]
     through: tuple[UserLink, ...]
+    flow: Flow | None
 
 
 def page(view: View, request: UIRequest, xid: Xid) -> Page:
     """Return the page of a Group, a Resource, its meta or a Version."""
     entity = build_entity_content(view, request, xid)
+    content = EntityPage(entity=entity)
     return Page(
-        template="entity.html", title=entity.heading.title, content=EntityPage(entity=entity), crumbs=build_crumbs(xid)
+        template="entity.html",
+        title=entity.heading.title,
+        content=content,
+        crumbs=build_crumbs(xid),
+        live=has_flow(xid),
     )
 
 
@@ -172,6 +181,7 @@ def build_entity_content(
         versions=_list_versions(view, xid, entity),
         listings=tuple(_list_members(view, xid)),
         through=tuple(_list_message_groups(view, values, xid, entity)),
+        flow=build_flow(view, request, now(), xid) if has_flow(xid) else None,
     )
 
 
@@ -199,7 +209,7 @@ def build_heading(view: View, values: AttributeValues, xid: Xid, entity: JSONObj
         description=str(entity.get("description", ""))[:_MAX_DESCRIPTION_CHARS],
         documentation=values.render(documentation, _URL) if documentation else None,
         labels=build_labels({**meta.get("labels", {}), **entity.get("labels", {})}, collection, _LABELS),
-        deprecated=None if deprecated is None else values.members(deprecated, {}, ()),
+        deprecated=None if deprecated is None else _render_deprecation(view.model, values, xid, deprecated),
         compatibility=_find_compatibility_rule(view, xid, entity, meta, default_group),
         dangling=explain_dangling_xref(view, xid),
         facts=tuple(_list_facts(xid, entity, meta)),
@@ -214,10 +224,22 @@ def build_heading(view: View, values: AttributeValues, xid: Xid, entity: JSONObj
 
 
 def build_title(xid: Xid, name: str = "") -> str:
-    """Return the title of an entity. The title of a Version includes the id of its Resource."""
-    if xid.kind in (Kind.VERSION, Kind.META):
-        return f"{name or xid.resource_id}, {'version ' * (xid.kind is Kind.VERSION)}{xid.id}"
+    """Return the title of an entity. The title of a Version or meta includes the name or id of its Resource."""
+    if xid.kind is Kind.VERSION:
+        return f"{name or xid.resource_id}, version {xid.id}"
+    if xid.kind is Kind.META:
+        return f"{name or xid.resource_id}, for all versions"
     return name or xid.id
+
+
+def _render_deprecation(model: Model, values: AttributeValues, xid: Xid, deprecated: JSONObject) -> tuple[Member, ...]:
+    """Return the details of a deprecation, with dates and links as the model has them."""
+    kind = model.resource_type(xid)
+    attribute_set = model.groups[xid.group_type].attributes if kind is None else kind.metaattributes
+    attribute = attribute_set.active({"deprecated": deprecated}).get("deprecated")
+    details = attribute.attributes if attribute is not None else None
+    members = values.members(deprecated, details.active(deprecated) if details is not None else {}, ())
+    return tuple(replace(member, type="", description="") for member in members)
 
 
 def _list_users(view: View, xid: Xid) -> Iterator[UserLink]:
@@ -228,14 +250,16 @@ def _list_users(view: View, xid: Xid) -> Iterator[UserLink]:
     rows = view.reader.get_many(
         [user for user in user_xids if user.group_type == ENDPOINTS and user.kind is Kind.GROUP]
     )
-    for user in sorted(user_xids, key=lambda user: user not in rows):
+    user_xids.sort(key=lambda user: user not in rows)
+    names = find_names(view, set(user_xids[:_USERS]))
+    for user in user_xids:
         kind = view.model.resource_type(user) or view.model.group_type(user)
         attributes = rows[user].attributes if user in rows else {}
         usage = attributes.get("usage")
         words = (str(attributes.get("protocol") or ""), *(map(str, usage) if isinstance(usage, list) else ()))
         yield UserLink(
             kind=kind.singular if kind is not None else "entity",
-            text=build_title(user)[:_TITLE],
+            text=build_title(user, names.get(user, ""))[:_TITLE],
             href=str(user),
             words=", ".join(word[:_TITLE] for word in words if word),
         )

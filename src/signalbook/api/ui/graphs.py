@@ -20,6 +20,8 @@ _MARGIN: Final = 12
 _SWEEPS: Final = 6
 _CENTRED: Final = 900
 """The height up to which columns are centred. In a taller graph, centred boxes would be out of sight."""
+PASSAGE: Final = "passage"
+"""The mark of a node that is drawn as a line: an arrow passes through its column between the boxes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +49,11 @@ class GraphBox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphCurve:
-    """An arrow: its path, and its label."""
+    """An arrow: its path, and its label. Only the last part of an arrow through several columns has a tip."""
 
     path: str
     title: str
+    tip: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +68,44 @@ class LayeredGraph:
     curves: tuple[GraphCurve, ...]
 
 
-def build_layered_graph(nodes: Sequence[GraphNode], links: Collection[tuple[str, str, str]]) -> LayeredGraph:
+def cut_middle(text: str, length: int) -> str:
+    """Return ``text`` with its middle left out if it is longer than ``length``, since names often differ at the end."""
+    if len(text) <= length:
+        return text
+    head = length // 2
+    return f"{text[:head]}…{text[head + 1 - length :]}"
+
+
+def add_passages(
+    nodes: Sequence[GraphNode], links: Collection[tuple[str, str, str]]
+) -> tuple[list[GraphNode], list[tuple[str, str, str]]]:
+    """Return nodes and links in which no arrow to the right skips a column, so that none runs behind a box.
+
+    The arrows from one box share their passages.
+    """
+    column_of = {node.id: node.column for node in nodes}
+    passages: dict[str, GraphNode] = {}
+    parts: list[tuple[str, str, str]] = []
+    for source, target, text in links:
+        start = source
+        for column in sorted(set(column_of.values())):
+            if column_of[source] < column < column_of[target]:
+                passage = f"{column} from {source}"
+                node = GraphNode(id=passage, column=column, kind="", label="", title="", mark=PASSAGE)
+                passages.setdefault(passage, node)
+                parts.append((start, passage, text))
+                start = passage
+        parts.append((start, target, text))
+    return [*nodes, *passages.values()], parts
+
+
+def build_layered_graph(
+    nodes: Sequence[GraphNode],
+    links: Collection[tuple[str, str, str]],
+    *,
+    box_width: int = BOX_WIDTH,
+    gap: int = _GAP,
+) -> LayeredGraph:
     """Return the layout of ``nodes`` in their columns, with an arrow for each of ``links``: (source, target, label)."""
     columns = _order_columns(nodes, {(source, target) for source, target, _ in links})
     tallest = max(len(column) for column in columns)
@@ -74,19 +114,23 @@ def build_layered_graph(nodes: Sequence[GraphNode], links: Collection[tuple[str,
     for place, column in enumerate(columns):
         free = (tallest - len(column)) * _ROW // 2 if height <= _CENTRED else 0
         for row, node in enumerate(column):
-            x, y = _MARGIN + place * (BOX_WIDTH + _GAP), _MARGIN + free + row * _ROW
+            x, y = _MARGIN + place * (box_width + gap), _MARGIN + free + row * _ROW
             boxes[node.id] = GraphBox(node=node, x=x, y=y)
     texts_by_link: dict[tuple[str, str], list[str]] = defaultdict(list)
     for source, target, text in links:
         texts_by_link[source, target].append(text)
     return LayeredGraph(
-        width=len(columns) * (BOX_WIDTH + _GAP) - _GAP + 2 * _MARGIN,
+        width=len(columns) * (box_width + gap) - gap + 2 * _MARGIN,
         height=height,
-        box_width=BOX_WIDTH,
+        box_width=box_width,
         box_height=BOX_HEIGHT,
-        boxes=tuple(boxes.values()),
+        boxes=tuple(box for box in boxes.values() if box.node.mark != PASSAGE),
         curves=tuple(
-            GraphCurve(path=_build_curve(boxes[source], boxes[target]), title=", ".join(sorted(set(texts))))
+            GraphCurve(
+                path=_build_curve(boxes[source], boxes[target], box_width, gap),
+                title=", ".join(sorted(set(texts))),
+                tip=boxes[target].node.mark != PASSAGE,
+            )
             for (source, target), texts in texts_by_link.items()
         ),
     )
@@ -127,10 +171,14 @@ def _order_column(
     return sorted(column, key=lambda node: places[node.id])
 
 
-def _build_curve(source: GraphBox, target: GraphBox) -> str:
-    """Return a curve from the right side of a box to the left side of another, or to its right side."""
+def _build_curve(source: GraphBox, target: GraphBox, box_width: int, gap: int) -> str:
+    """Return a curve from the right side of a box to the left side of another, or to its right side.
+
+    A curve to a passage goes through it.
+    """
     forward = target.x > source.x
-    x1, y1 = source.x + BOX_WIDTH, source.y + BOX_HEIGHT // 2
-    x2, y2 = target.x if forward else target.x + BOX_WIDTH, target.y + BOX_HEIGHT // 2
-    bend = _GAP // 2
-    return f"M{x1} {y1}C{x1 + bend} {y1} {x2 - bend if forward else x2 + bend} {y2} {x2} {y2}"
+    x1, y1 = source.x + box_width, source.y + BOX_HEIGHT // 2
+    x2, y2 = target.x if forward else target.x + box_width, target.y + BOX_HEIGHT // 2
+    bend = gap // 2
+    through = f"h{box_width}" if target.node.mark == PASSAGE else ""
+    return f"M{x1} {y1}C{x1 + bend} {y1} {x2 - bend if forward else x2 + bend} {y2} {x2} {y2}{through}"

@@ -13,6 +13,7 @@ from signalbook.access.base import Action
 from signalbook.api.pipelines import can_read_reports
 from signalbook.api.ui.attributes import AttributeValues, Shown
 from signalbook.api.ui.changes import RequestLine, list_week
+from signalbook.api.ui.flow import Flow, build_flow
 from signalbook.api.ui.listing import ENDPOINTS
 from signalbook.api.ui.pages import Page, UIRequest
 from signalbook.api.ui.pipelinestatus import PipelineLine, build_line
@@ -83,6 +84,7 @@ class HomeContent:
     complete: bool
     owners: tuple[OwnerLine, ...]
     more_owners: int
+    flow: Flow | None
 
 
 def page(view: View, request: UIRequest) -> Page:
@@ -112,6 +114,7 @@ def page(view: View, request: UIRequest) -> Page:
         complete=overview.complete,
         owners=tuple(_build_owner(view, owner) for owner in overview.owners[:_SHOWN_OWNERS]),
         more_owners=len(overview.owners[_SHOWN_OWNERS:]),
+        flow=build_flow(view, request, at),
     )
     return Page(template="home.html", title=name, content=content, live=True)
 

@@ -17,6 +17,7 @@ from signalbook.api.kernel.requests import HTTPRequest, parse_form, raw_path
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
 from signalbook.api.ui.documents import format_json
+from signalbook.api.ui.entities import build_title
 from signalbook.api.ui.forms import format_field
 from signalbook.api.ui.formtokens import FormTokens
 from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, build_crumbs, restore_hidden
@@ -100,6 +101,7 @@ class ImpactContent:
     tried. ``cut`` names the lists that may be incomplete because of a limit."""
 
     xid: str
+    name: str
     json: str
     dependents: tuple[DependentLine, ...]
     pipelines: tuple[ConcernedLine, ...]
@@ -190,7 +192,7 @@ def build_dependents_page(view: View, xid: Xid) -> Page:
 
 
 def _build_page(xid: Xid, content: ImpactContent) -> Page:
-    title = f"What depends on {xid.id}"
+    title = f"What depends on {content.name}"
     return Page(template="impact.html", title=title, content=content, crumbs=build_crumbs(xid, "impact"))
 
 
@@ -215,6 +217,7 @@ def _build_impact_content(xid: Xid, form: TrialForm | None, impact: JSONObject) 
     )
     return ImpactContent(
         xid=str(xid),
+        name=build_title(xid),
         json=f"/impact?xid={xid}",
         dependents=lines,
         pipelines=tuple(

@@ -11,7 +11,7 @@ import msgspec
 from signalbook.api.ui.attributes import AttributeValues
 from signalbook.api.ui.definitions import RegistryDefinitions
 from signalbook.api.ui.documents import render_highlighted
-from signalbook.api.ui.entities import EntityContent, build_entity_content
+from signalbook.api.ui.entities import EntityContent, build_entity_content, build_title
 from signalbook.api.ui.listing import ENDPOINTS
 from signalbook.api.ui.pages import Page, UIRequest, build_crumbs
 from signalbook.api.ui.samples import KAFKA, KafkaEndpoint, Samples, build_samples
@@ -68,11 +68,13 @@ class PropertyTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadContent:
-    """The payload: its ``schema`` as a page below ``/ui``, or inline; ``missing`` is why there is no tree."""
+    """The payload: its ``schema`` as a page below ``/ui`` with its ``name``, or inline; ``missing`` is why there is no
+    tree."""
 
     format: str
     contenttype: str
     schema: str
+    name: str
     inline: str
     tree: SchemaNode | None
     missing: tuple[str, ...]
@@ -258,10 +260,12 @@ def _build_payload(
         text = inline if isinstance(inline, str) else _format_inline(inline)
         visible_text = text if len(text) <= _INLINE else f"{text[:_INLINE]}…"
         inline_markup, _ = render_highlighted(visible_text, "json" if not isinstance(inline, str) else "")
+    schema = values.link(use.document or reference) or ""
     return PayloadContent(
         format=str(definition.get("dataschemaformat") or (use.schema.format if use.schema else "")),
         contenttype=contenttype,
-        schema=values.link(use.document or reference) or "",
+        schema=schema,
+        name=build_title(Xid.parse(schema)) if schema else "",
         inline=inline_markup,
         tree=None if tree is None else take_fitting(tree, [TREE_BYTES]),
         missing=tuple(format_finding(finding) for finding in use.findings[:_MOST_FINDINGS]),

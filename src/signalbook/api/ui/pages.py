@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.types import Receive, Scope
 
 from signalbook.access.base import (
@@ -146,6 +146,13 @@ def escape_hidden(value: object) -> object:
     if isinstance(value, str) and not isinstance(value, Markup):
         return _HIDDEN.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", value)
     return value
+
+
+def cut_markup(text: str, max_bytes: int) -> str:
+    """Return the beginning of ``text`` that takes up to ``max_bytes`` of a page, where characters may be escaped."""
+    text = text[:max_bytes]
+    size = len(escape(escape_hidden(text)).encode("utf-8", "replace"))
+    return text if size <= max_bytes else text[: max_bytes * len(text) // size]
 
 
 def restore_hidden(text: str) -> str:

@@ -23,9 +23,9 @@ from signalbook.api.kernel.routing import Kernel
 from signalbook.api.pipelines import can_read_reports, read_pipeline_name
 from signalbook.api.ui.attributes import Shown, moment
 from signalbook.api.ui.batchreports import (
-    MAX_CELL_CHARS,
     ReportSums,
     build_charts,
+    cut_cell,
     list_definitions,
     list_named,
     sum_reports,
@@ -52,13 +52,17 @@ from signalbook.values import now
 from signalbook.xid import XidError, check_id
 
 _PAGE_LINES: Final = 50
-_BATCHES: Final = 100
+_BATCHES: Final = 60
+_BATCH_BYTES: Final = 120
+_MAX_QUERY_CHARS: Final = 300
 _SIZE: Final = 8 * 1024 * 1024
 """The maximum characters of reports for one page."""
 _SEARCHED: Final = 100
 """The number of pipelines whose newest reports are searched for one definition."""
-_SHOWN_ENTRIES: Final = 50
+_SHOWN_ENTRIES: Final = 30
 """The number of broken definitions and of values without a column on the page of a batch."""
+_SHOWN_REASONS: Final = 5
+"""The number of reasons of each broken definition."""
 _LAST_NUMBER: Final = 2**63 - 1
 
 
@@ -139,7 +143,7 @@ class PipelinePages:
         ]
 
     async def _list(self, request: HTTPRequest) -> Response:
-        of, after = request.query.get("of", "")[:MAX_CELL_CHARS], request.query.get("after", "")
+        of, after = request.query.get("of", "")[:_MAX_QUERY_CHARS], request.query.get("after", "")
         make = (
             partial(self._list_with_definition, request.access, of)
             if of
@@ -221,11 +225,9 @@ class PipelinePages:
             pipeline=name,
             line=_build_batch_line(name, stored[0], report, self._settings),
             sums=self._sum([report], request.access),
-            broken=tuple(
-                (xid[:MAX_CELL_CHARS], tuple(reason[:MAX_CELL_CHARS] for reason in reasons)) for xid, reasons in broken
-            ),
+            broken=tuple((cut_cell(xid), tuple(map(cut_cell, reasons[:_SHOWN_REASONS]))) for xid, reasons in broken),
             rescued=tuple(
-                (value.definition[:MAX_CELL_CHARS], value.path[:MAX_CELL_CHARS], format_number(value.messages))
+                (cut_cell(value.definition), cut_cell(value.path), format_number(value.messages))
                 for value in report.rescued[:_SHOWN_ENTRIES]
             ),
             json=f"/pipelines/{name}/reports/{number}",
@@ -282,7 +284,7 @@ def _build_definition_line(
 
 def _build_batch_line(name: str, stored: StoredReport, report: BatchReport, settings: Settings) -> BatchLine:
     return BatchLine(
-        batch=report.batch[:MAX_CELL_CHARS],
+        batch=cut_cell(report.batch, _BATCH_BYTES),
         when=moment(find_time(report.finished, stored)),
         href=f"{PIPELINES}/{name}/{stored.number}",
         landed=format_number(report.landed),
@@ -291,5 +293,5 @@ def _build_batch_line(name: str, stored: StoredReport, report: BatchReport, sett
         grade=grade_share(report.dead_lettered, report.read, settings),
         dropped=format_number(report.dropped),
         lag=format_duration(report.lag.seconds if report.lag else None),
-        note=report.note[:MAX_CELL_CHARS],
+        note=cut_cell(report.note, _BATCH_BYTES),
     )

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from signalbook.api.kernel.requests import parse_whole_number
-from signalbook.api.ui.graphs import GraphNode, LayeredGraph, build_layered_graph
+from signalbook.api.ui.entities import build_title
+from signalbook.api.ui.graphs import GraphNode, LayeredGraph, build_layered_graph, cut_middle
+from signalbook.api.ui.names import find_names
 from signalbook.api.ui.pages import Page, UIRequest, build_crumbs, escape_hidden
 from signalbook.api.xregistry.requests import check_path, explain_missing_entity, parse_path
 from signalbook.engine.read.relations import (
@@ -62,6 +64,7 @@ class RelationsContent:
     """
 
     xid: str
+    name: str
     kind: str
     group: str
     graph: LayeredGraph
@@ -91,10 +94,11 @@ def page(view: View, request: UIRequest) -> Page:
     xid = find_entity(view, request.path.removeprefix(RELATIONS))
     steps = _read_steps(request)
     entity_relations = find_relations(view, xid, request.base_url, steps)
-    content = _build_relations_content(view.model, entity_relations, steps)
+    name = build_title(xid, find_names(view, {xid}).get(xid, ""))
+    content = _build_relations_content(view.model, entity_relations, steps, name)
     return Page(
         template="relations.html",
-        title=f"Relations of {xid.id}",
+        title=f"Relations of {name}",
         content=content,
         crumbs=build_crumbs(xid, "relations"),
     )
@@ -109,7 +113,7 @@ def _read_steps(request: UIRequest) -> int:
     return min(number, MAX_STEPS)
 
 
-def _build_relations_content(model: Model, entity_relations: Relations, steps: int) -> RelationsContent:
+def _build_relations_content(model: Model, entity_relations: Relations, steps: int, name: str) -> RelationsContent:
     entities = _take_fitting(entity_relations)
     by_id = {entity.id: entity for entity in entities}
     relations = [
@@ -119,6 +123,7 @@ def _build_relations_content(model: Model, entity_relations: Relations, steps: i
     links = [(relation.source, relation.target, relation.kind) for relation in relations]
     return RelationsContent(
         xid=str(entity_relations.xid),
+        name=name,
         kind=_find_kind(model, entity_relations.entities[0]),
         group="" if owner in by_id or entity_relations.xid.kind is Kind.GROUP else owner,
         graph=build_layered_graph([_build_node(model, entity) for entity in entities], links),
@@ -156,8 +161,8 @@ def _build_node(model: Model, entity: RelatedEntity) -> GraphNode:
         id=entity.id,
         column=entity.steps,
         kind=kind,
-        label=label if len(label) <= _LABEL else f"{label[: _LABEL - 1]}…",
-        title=f"{kind} {entity.id[:_MAX_CELL_CHARS]}",
+        label=cut_middle(label, _LABEL),
+        title=entity.id[:_MAX_CELL_CHARS],
         href=f"{RELATIONS}{entity.xid}" if entity.readable and entity.steps else "",
         mark=mark,
     )

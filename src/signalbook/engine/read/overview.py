@@ -6,22 +6,26 @@ Everything is limited, so that an overview of a million Versions costs no more t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
+from signalbook.access.base import Action
+from signalbook.batches import batched
 from signalbook.engine.read.impact import BackwardLinks
 from signalbook.engine.read.view import View
-from signalbook.storage.base import Row, Selection
+from signalbook.storage.base import Row
 from signalbook.xid import ROOT, Xid
 
 OWNER_LABELS: Final = ("owner", "team")
 """The labels of a Group that name its owner, the first one that it has counts."""
 MAX_GROUPS: Final = 200
 """The number of Groups of each type that are read."""
-MAX_DEFINITIONS: Final = 300
+MAX_DEFINITIONS: Final = 200
 """The number of definitions of each type that are read."""
+MAX_COUNTED: Final = 2_000
+"""The number of Resources that are counted one by one for callers who cannot read everything."""
+_GROUPS_AT_ONCE: Final = 10
 _MAX_LINKS: Final = 5_000
 _MAX_OWNER_CHARS: Final = 100
 _MESSAGES: Final = "messages"
@@ -80,8 +84,9 @@ def read_overview(view: View) -> Overview:
     if view.access.reads_everything:
         resources, counted = view.index.count_resources(root.key), True
     else:
-        resources, counted = _count_resources(view, rows), complete_groups
-    definitions = list(_list_definitions(view, root, resources))
+        resources, counted = _count_resources(view, rows)
+        counted = counted and complete_groups
+    definitions = list(_list_definitions(view, rows, resources))
     unused = _find_unused(view, [definition.xid for definition in definitions])
     return Overview(
         groups=groups,
@@ -94,13 +99,27 @@ def read_overview(view: View) -> Overview:
     )
 
 
-def _count_resources(view: View, groups: Sequence[Row]) -> dict[tuple[str, str], int]:
-    """Return the number of readable Resources in ``groups`` by Group type and type."""
+def _count_resources(view: View, groups: Sequence[Row]) -> tuple[dict[tuple[str, str], int], bool]:
+    """Return the number of readable Resources in ``groups`` by Group type and type, and True if all were counted.
+
+    Groups in which everything is readable have stored numbers. In the others the Resources are counted one by one, up
+    to a limit.
+    """
     types = {row.key: row.xid.group_type for row in groups}
+    open_keys = {row.key for row in groups if view.access.allows_everything_below(Action.READ, row.xid)}
+    numbers = dict(view.reader.counts(open_keys))
+    counted, complete = 0, True
+    for keys in batched((key for key in types if key not in open_keys), _GROUPS_AT_ONCE):
+        if counted >= MAX_COUNTED:
+            complete = False
+            break
+        more = view.reader.counts(keys)
+        counted += sum(more.values())
+        numbers |= more
     resources = Counter[tuple[str, str]]()
-    for (key, plural), number in view.reader.counts(list(types)).items():
+    for (key, plural), number in numbers.items():
         resources[types[key], plural] += number
-    return dict(resources)
+    return dict(resources), complete
 
 
 def _list_owners(groups: Sequence[Row]) -> tuple[Owner, ...]:
@@ -118,18 +137,19 @@ def _list_owners(groups: Sequence[Row]) -> tuple[Owner, ...]:
     )
 
 
-def _list_definitions(view: View, root: Row, resources: Mapping[tuple[str, str], int]) -> Iterator[Definition]:
-    """Yield the first messages and Resources with documents, of each type and in the order of their paths."""
+def _list_definitions(view: View, groups: Sequence[Row], resources: Iterable[tuple[str, str]]) -> Iterator[Definition]:
+    """Yield the first messages and Resources with documents in ``groups``, of each type in ``resources``."""
     for group_type, resource_type in resources:
         kind = view.model.groups[group_type].resources.get(resource_type)
         if kind is None or not (kind.hasdocument or resource_type == _MESSAGES):
             continue
-        selection = Selection(parent=root.key, types=(group_type, resource_type), resource=1, rows=frozenset({1}))
-        for _, hit in islice(view.reader.select(selection), MAX_DEFINITIONS):
-            row, shown = hit.row, hit.default
-            if row is not None:
-                name = "" if shown is None else str(shown.attributes.get("name") or "")
-                yield Definition(xid=row.xid, name=name, deprecated="deprecated" in row.attributes)
+        parents = [row.key for row in groups if row.xid.group_type == group_type]
+        rows = list(view.reader.children(parents, resource_type, limit=MAX_DEFINITIONS))
+        defaults = view.reader.get_many([row.default_version for row in rows if row.defaultversionid])
+        for row in rows:
+            shown = defaults.get(row.default_version, row)
+            name = str(shown.attributes.get("name") or "")
+            yield Definition(xid=row.xid, name=name, deprecated="deprecated" in row.attributes)
 
 
 def _find_unused(view: View, definitions: Sequence[Xid]) -> set[Xid]:
