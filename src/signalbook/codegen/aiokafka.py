@@ -20,14 +20,16 @@ class AsyncProducer(Protocol):
 
 
 class AsyncTypedProducer:
-    """Sends messages that were built; ``endpoint`` says what their definitions leave open, such as the topic."""
+    """A producer for built messages. ``endpoint`` has what their definitions leave open, such as the topic."""
 
     def __init__(self, producer: AsyncProducer, endpoint: Mapping[str, JSON] | None = None) -> None:
         self._producer = producer
         self._endpoint = endpoint or {"protocol": "KAFKA"}
 
     async def send(self, outbound: Outbound, context: Mapping[str, str] | None = None) -> Any:
-        """The ``RecordMetadata``, once Kafka has it. Raises ``OutboundError``, and what aiokafka raises.
+        """Send a message, and return its ``RecordMetadata`` once Kafka has it.
+
+        Raises ``OutboundError``, and what aiokafka raises.
 
         ``context`` is for placeholders of the endpoint that the message does not have.
         """
@@ -43,7 +45,7 @@ class AsyncTypedProducer:
 
 
 class AsyncTypedReceiver:
-    """Calls handlers with the records that a program takes from its consumer.
+    """A receiver that calls handlers with the records that a program takes from its consumer.
 
     A record that is of no definition goes to ``on_unexpected``; without that it is raised. Offsets are the consumer's.
     """

@@ -57,7 +57,7 @@ class ProtonSender(Protocol):
 
 
 class TypedAmqpSender:
-    """Sends messages that were built, to the address of the link.
+    """A sender of built messages to the address of its link.
 
     ``endpoint`` says what their definitions leave open.
     """
@@ -67,7 +67,7 @@ class TypedAmqpSender:
         self._endpoint = endpoint or {"protocol": "AMQP/1.0"}
 
     def send(self, outbound: Outbound, context: Mapping[str, str] | None = None) -> Any:
-        """The delivery, as the sender answers it. Raises ``OutboundError``, and what Proton raises.
+        """Send a message, and return its delivery. Raises ``OutboundError``, and what Proton raises.
 
         ``context`` is for placeholders of the endpoint that the message does not have.
         """
@@ -75,7 +75,7 @@ class TypedAmqpSender:
 
 
 class TypedAmqpReceiver:
-    """Calls handlers with each ``proton.Message`` that it is called with.
+    """A receiver that calls handlers with each ``proton.Message`` that it is called with.
 
     What is of no definition goes to ``on_unexpected``; without that it is raised.
     """

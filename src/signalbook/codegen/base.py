@@ -89,7 +89,7 @@ class GeneratorInput:
         return grouped(self.messages.values())
 
     def entity(self, xid: str) -> JSONObject:
-        """A group or an endpoint as the registry has it; empty if it has none."""
+        """Return a group or an endpoint as the registry has it; empty if it has none."""
         _, kind, name = xid.split("/")[:3]
         for document in self.documents:
             entities = document.get(kind)
@@ -109,7 +109,7 @@ class GeneratorInput:
         return dict(sorted(endpoints_by_xid.items()))
 
     def document(self, definition: CompiledDefinition) -> SchemaDocument | None:
-        """The schema document of a usable definition, None if it has no schema."""
+        """Return the schema document of a usable definition, None if it has no schema."""
         use = definition.schema_use
         if use.schema is None:
             return None

@@ -16,7 +16,7 @@ __all__ = ["TypedHttpClient", "build_http_arguments", "read_http_request"]
 
 
 class TypedHttpClient:
-    """Sends messages that were built; ``endpoint`` says what their definitions leave open, such as the path.
+    """A client for built messages. ``endpoint`` has what their definitions leave open, such as the path.
 
     Requests go to the ``base_url`` of the client: of the endpoint's first address the path is taken.
     """
@@ -26,7 +26,9 @@ class TypedHttpClient:
         self._endpoint = endpoint
 
     def send(self, outbound: Outbound, context: Mapping[str, str] | None = None) -> httpx.Response:
-        """The response. Raises ``OutboundError``, and what httpx raises: for 4xx and 5xx ``HTTPStatusError``.
+        """Send a message, and return the response.
+
+        Raises ``OutboundError``, and what httpx raises: for 4xx and 5xx ``HTTPStatusError``.
 
         ``context`` is for placeholders of the endpoint that the message does not have.
         """

@@ -14,7 +14,7 @@ from signalbook.values import JSON, format_count
 
 
 class ProduceFailed(SignalbookError):
-    """Records that Kafka did not take."""
+    """The error for records that Kafka did not accept."""
 
 
 class ConsumeFailed(SignalbookError):
@@ -42,7 +42,7 @@ class ConfluentConsumer(Protocol):
 
 
 class TypedProducer:
-    """Sends messages that were built; ``endpoint`` says what their definitions leave open, such as the topic."""
+    """A producer for built messages. ``endpoint`` has what their definitions leave open, such as the topic."""
 
     def __init__(self, producer: ConfluentProducer, endpoint: Mapping[str, JSON] | None = None) -> None:
         self._producer = producer
@@ -83,7 +83,7 @@ class TypedProducer:
 
 
 class TypedConsumer:
-    """Calls handlers with the records of a consumer that has subscribed.
+    """A consumer that calls handlers with the records of a subscribed consumer of confluent-kafka.
 
     A record that is of no definition goes to ``on_unexpected``; without that it ends ``poll``. Offsets are the
     consumer's: nothing is committed here but by its own settings.

@@ -34,14 +34,16 @@ class PahoClient(Protocol):
 
 
 class TypedMqttPublisher:
-    """Sends messages that were built; ``endpoint`` says what their definitions leave open, such as the topic."""
+    """A publisher for built messages. ``endpoint`` has what their definitions leave open, such as the topic."""
 
     def __init__(self, client: PahoClient, endpoint: Mapping[str, JSON] | None = None) -> None:
         self._client = client
         self._endpoint = endpoint or {"protocol": V5}
 
     def send(self, outbound: Outbound, context: Mapping[str, str] | None = None) -> Any:
-        """The ``MQTTMessageInfo``, to wait by. Raises ``OutboundError``, and ``PublishFailed`` without a connection.
+        """Send a message, and return its ``MQTTMessageInfo``.
+
+        Raises ``OutboundError``, and ``PublishFailed`` without a connection.
 
         ``context`` is for placeholders of the endpoint that the message does not have.
         """
@@ -61,7 +63,7 @@ class TypedMqttPublisher:
 
 
 class TypedMqttReceiver:
-    """Calls handlers with messages: to be the client's ``on_message``.
+    """A receiver that calls handlers with messages. Set it as the client's ``on_message``.
 
     What is of no definition goes to ``on_unexpected``; without that it is raised.
     """

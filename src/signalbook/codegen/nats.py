@@ -19,7 +19,7 @@ class NatsConnection(Protocol):
 
 
 class TypedNatsPublisher:
-    """Sends messages that were built; ``endpoint`` says what their definitions leave open, such as the subject."""
+    """A publisher for built messages. ``endpoint`` has what their definitions leave open, such as the subject."""
 
     def __init__(self, connection: NatsConnection, endpoint: Mapping[str, JSON] | None = None) -> None:
         self._connection = connection
@@ -40,7 +40,7 @@ class TypedNatsPublisher:
 
 
 class TypedNatsReceiver:
-    """Calls handlers with messages: ``receive`` is to be the callback (``cb``) of a subscription.
+    """A receiver that calls handlers with messages. Pass ``receive`` to a subscription as its callback (``cb``).
 
     What is of no definition goes to ``on_unexpected``; without that it is raised.
     """

@@ -44,6 +44,8 @@ def _build_schema(map: JSONObject, array: JSONObject) -> JSONObject:
 # The format's schema for JSON values is recursive, and a decoder that is safe from deep nesting is slow. So events are
 # first read with a schema that has empty records in place of maps and arrays.
 CLOUDEVENTS_SCHEMA: Final = _build_schema(_MAP, _ARRAY)
+"""The Avro schema of events in the CloudEvents Avro format."""
+
 _full: Final = FORMAT.parse(dump_json(CLOUDEVENTS_SCHEMA), "Avro")
 _quick: Final = fastavro.parse_schema(
     _build_schema(*({"type": "record", "name": name, "fields": []} for name in ("Map", "Array")))

@@ -195,7 +195,7 @@ class ProposedVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """Proposed ``versions`` of schemas whose messages have drifted, and what is accepted ``before`` and ``after``.
+    """The proposed ``versions`` of drifted schemas, and what definitions accept ``before`` and ``after``.
 
     ``document`` is the whole registry document with the versions if there was one document, else only the versions.
     """

@@ -21,7 +21,7 @@ from signalbook.pipeline.job.subjects import Strategy
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """Definitions at one point in time, and a policy. Spark ships it with tasks, so it is small and can be pickled.
+    """The definitions of one point in time, and a policy. Spark ships it with tasks, so it is small and can be pickled.
 
     ``definitions`` are the xids of the definitions that messages are matched with. ``fingerprint`` identifies the state
     of the definitions. ``doubts`` are notes about the definitions for people.
