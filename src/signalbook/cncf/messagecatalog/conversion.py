@@ -389,7 +389,9 @@ def _render_template(body: JSON, *, required: bool = False) -> JSONObject:
     """Return a property definition as an attribute value template; ``""`` stands for any value."""
     body = body if isinstance(body, dict) else {}
     value = body.get("value")
-    template: JSONObject = {"value": "" if value is None else convert_value(value, _choose_type(body.get("type")))}
+    template: JSONObject = {
+        "value": "" if value is None else convert_value(value, _choose_value_type(body.get("type")))
+    }
     if required or body.get("required"):
         template["required"] = True
     if body.get("description"):
@@ -397,7 +399,7 @@ def _render_template(body: JSON, *, required: bool = False) -> JSONObject:
     return template
 
 
-def _choose_type(type: JSON) -> str:
+def _choose_value_type(type: JSON) -> str:
     return type if type in (BOOLEAN, INTEGER) else ""
 
 

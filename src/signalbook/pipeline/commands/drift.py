@@ -230,7 +230,9 @@ def propose_versions(
         payloads = sample.run_with_definitions(observe_payloads, snapshot, Payloads(), "looking at payloads")
         contract = snapshot.compile(Policy())
         versions = tuple(
-            version for _, document in documents for version in _list_versions(document, snapshot, contract, payloads)
+            version
+            for _, document in documents
+            for version in _propose_next_versions(document, snapshot, contract, payloads)
         )
         after = check_with(sample, Snapshot.of_documents(documents).check(Policy())) if versions else before
     whole = documents[0][1] if len(documents) == 1 and not registry.startswith(URL) else None
@@ -238,7 +240,7 @@ def propose_versions(
     return Proposal(document=document, versions=versions, before=before, after=after)
 
 
-def _list_versions(
+def _propose_next_versions(
     document: JSONObject, snapshot: Snapshot, contract: Contract, payloads: Payloads
 ) -> Iterator[ProposedVersion]:
     """Yield the next Versions of schemas in ``document``, and add them to it."""
