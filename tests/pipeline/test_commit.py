@@ -59,6 +59,15 @@ def test_progress_and_seconds_include_each_table(lake: Lake, monkeypatch: pytest
     assert entry.seconds == 3.0
 
 
+def test_staged_files_of_repeated_tasks_are_removed(lake: Lake) -> None:
+    batch = lake.prepared([{"a": 3}], COLUMNS)
+    staged = lake.output / ".staging" / "attempt" / "f.parquet"
+    staged.parent.mkdir()
+    staged.touch()
+    lake.commit(batch)
+    assert list((lake.output / ".staging").rglob("*.parquet")) == []
+
+
 @pytest.mark.parametrize("died", [False, True])
 def test_removed_letters_withdraw_the_replay(lake: Lake, died: bool) -> None:
     """Before, the batch stayed prepared for ever, and nothing else could land."""

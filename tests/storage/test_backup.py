@@ -67,6 +67,24 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return new_database(request.getfixturevalue("postgres_url"))
 
 
+def test_progress_is_reported_for_portions_of_rows(
+    filled: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("signalbook.storage.backup._PROGRESS_ROWS", 2)
+    reports: list[tuple[str, int]] = []
+
+    def report(table: str, rows: int) -> None:
+        reports.append((table, rows))
+
+    backup = back_up(filled, tmp_path / "backup", timeout=TIMEOUT, progress=report)
+    expected = [(name, rows) for name, contents in backup.tables.items() for rows in range(2, contents.rows + 1, 2)]
+    assert len(expected) > 3
+    assert sorted(reports) == sorted(expected)
+    restore(tmp_path / "backup", target, timeout=TIMEOUT, progress=report)
+    assert set(reports) == set(expected)
+    assert len(reports) == 3 * len(expected)
+
+
 def test_restore_into_any_database_is_complete(filled: str, target: str, tmp_path: Path) -> None:
     backup = back_up(filled, tmp_path / "backup", timeout=TIMEOUT)
     assert backup == restore(tmp_path / "backup", target, timeout=TIMEOUT)

@@ -125,9 +125,14 @@ def _none() -> Subscription:
 
 
 @pytest.fixture
-def place(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    """A registry on each database, everything ended at the end; what is under way then has the time that it takes."""
+def place(store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[Place]:
+    """A registry on each database, everything ended at the end; what is under way then has the time that it takes.
+
+    An unexpected error is a failure, although deliveries continue after it.
+    """
     monkeypatch.setattr(dispatcher, "_FINISH_SECONDS", float(DEADLINE))
     new_place = Place(store)
     with new_place.stack:
         yield new_place
+    records = (*caplog.get_records("call"), *caplog.get_records("teardown"))
+    assert [record.exc_text for record in records if record.exc_info] == []

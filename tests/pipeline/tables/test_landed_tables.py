@@ -287,6 +287,18 @@ def test_many_days_share_frames(
     assert days_by_id == {day: date(2026, 1, 2 + day) for day in range(4)}
 
 
+@pytest.mark.parametrize(
+    ("count", "sizes"), [(0, []), (1, [1]), (4, [1, 1, 1, 1]), (5, [2, 2, 1]), (9, [3, 3, 3]), (13, [4, 4, 4, 1])]
+)
+def test_number_of_frames_is_bounded(count: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landed_tables, "_FRAMES", 4)
+    days = [date(2026, 1, 1 + number) for number in range(count)]
+    groups = landed_tables._group_days(reversed(days))
+    assert [len(group) for group in groups] == sizes
+    assert [day for group in groups for day in group] == days
+    assert landed_tables._group_days([*days, None]) == [*groups, [None]]
+
+
 @pytest.mark.parametrize("partition", ["day", pytest.param("none", marks=pytest.mark.merge)])
 def test_views_have_the_day_too(tmp_path: Path, spark_session: SparkSession, partition: Partition) -> None:
     lake = Lake(tmp_path / "lake", "parquet", partition=partition)
