@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from typer import Argument, BadParameter, Option
 
@@ -140,8 +140,9 @@ def _read_content(
     is_topic = inputs[0].startswith(_KAFKA)
     if definitions is None:
         document, detected = _infer_document(inputs, group, by, input_format)
+        _add_rules(document)
         name = f"{group}.xreg.yaml"
-        documents = {name: write_document(_add_rules(document), name=name)}
+        documents = {name: write_document(document, name=name)}
     else:
         documents = dict(_copy_definitions(definitions))
         detected = input_format or ("" if is_topic else detect_format(inputs, Storage()))
@@ -188,30 +189,25 @@ def _copy_definitions(source: Path) -> Iterator[tuple[str, bytes]]:
         content = read_bytes(path)
         if path in documents and path.suffix in (".json", ".yaml", ".yml"):
             document = read_document(path)[0]
-            ruled = _add_rules(document)
-            if ruled != document:
-                content = write_document(ruled, name=name)
+            if _add_rules(document):
+                content = write_document(document, name=name)
         yield name, content
 
 
-def _add_rules(document: JSON) -> Any:
-    """Return ``document`` with a compatibility rule for each schema that has none."""
-    if not isinstance(document, dict):
-        return document
-    groups = {
-        group_id: group | {"schemas": {name: _add_rule(schema) for name, schema in group["schemas"].items()}}
-        if isinstance(group, dict) and isinstance(group.get("schemas"), dict)
-        else group
-        for group_id, group in (document.get("schemagroups") or {}).items()
-    }
-    return document | {"schemagroups": groups} if groups else document
+def _add_rules(document: JSON) -> bool:
+    """Add a compatibility rule to each schema of ``document`` that has none. Return True if one was added."""
+    from signalbook.pipeline.job.documents import SCHEMAS, iterate_resources
 
-
-def _add_rule(schema: JSON) -> JSON:
-    meta = schema.get("meta") or {} if isinstance(schema, dict) else None
-    if not isinstance(schema, dict) or not isinstance(meta, dict) or "compatibility" in meta or "xref" in meta:
-        return schema
-    return {"meta": meta | {"compatibility": _RULE}} | {name: value for name, value in schema.items() if name != "meta"}
+    is_changed = False
+    for _, schema in iterate_resources(document, SCHEMAS) if isinstance(document, dict) else ():
+        meta = schema.get("meta", {}) if isinstance(schema, dict) else None
+        if isinstance(meta, dict) and not meta.keys() & {"compatibility", "xref"}:
+            members = {name: value for name, value in schema.items() if name != "meta"}
+            schema.clear()
+            # First, where a reader finds it: schemas may be long.
+            schema.update({"meta": meta | {"compatibility": _RULE}} | members)
+            is_changed = True
+    return is_changed
 
 
 def _make_relative(text: str, folder: Path) -> str:
