@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -219,8 +220,14 @@ def _make_relative(text: str, folder: Path) -> str:
 def _build_files(content: _Content, path: str) -> Iterator[tuple[str, bytes]]:
     """Yield the content of each file by its path in the folder, which is at ``path`` in its repository."""
     readme = Template(_read_starter("README.md").decode())
-    land = content.land_command.ljust(len(_CHECK))
-    yield "README.md", readme.substitute(group=content.group, commit=_COMMIT, check=_CHECK, land=land).encode()
+    words = {
+        "group": content.group,
+        "commit": _COMMIT,
+        "check": _CHECK,
+        "land": content.land_command.ljust(len(_CHECK)),
+        "without_spark": shlex.join(["signalbook", "try", *content.inputs, "--registry", _DEFINITIONS]),
+    }
+    yield "README.md", readme.substitute(words).encode()
     for name, document in content.definitions.items():
         yield f"{_DEFINITIONS}/{name}", document
     yield "job.toml", _build_job(content).encode()
