@@ -103,6 +103,8 @@ def test_the_example_lands(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyP
         "order_cancelled": 1,
     }
     assert tally.reasons == {"schema_violation": 1}
+    without_spark = cli(*shlex.split(read_readme(Path())[-1])[1:])
+    assert "4 messages: 3 in 2 tables, 1 dead letter" in without_spark.out
 
 
 @pytest.mark.parametrize(("edit", "code"), [(break_definitions, 1), (extend_definitions, 0)])
@@ -151,7 +153,7 @@ def test_the_workflow_rejects_incompatible_changes(place: str, tmp_path: Path, c
 @pytest.mark.merge
 def test_the_other_commands_of_the_readme(tmp_path: Path, cli: Cli) -> None:
     cli("init", "new")
-    _, _, land, serve = read_readme(tmp_path / "new")
+    _, _, land, serve, _ = read_readme(tmp_path / "new")
     landed = run_shell(tmp_path / "new", land)
     assert "4 read = 3 landed + 1 dead letter" in landed.stdout, landed.stderr
     assert serve.startswith("signalbook serve ")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from typer import Argument, BadParameter, Option
 
@@ -140,8 +141,9 @@ def _read_content(
     is_topic = inputs[0].startswith(_KAFKA)
     if definitions is None:
         document, detected = _infer_document(inputs, group, by, input_format)
+        _add_rules(document)
         name = f"{group}.xreg.yaml"
-        documents = {name: write_document(_add_rules(document), name=name)}
+        documents = {name: write_document(document, name=name)}
     else:
         documents = dict(_copy_definitions(definitions))
         detected = input_format or ("" if is_topic else detect_format(inputs, Storage()))
@@ -188,30 +190,25 @@ def _copy_definitions(source: Path) -> Iterator[tuple[str, bytes]]:
         content = read_bytes(path)
         if path in documents and path.suffix in (".json", ".yaml", ".yml"):
             document = read_document(path)[0]
-            ruled = _add_rules(document)
-            if ruled != document:
-                content = write_document(ruled, name=name)
+            if _add_rules(document):
+                content = write_document(document, name=name)
         yield name, content
 
 
-def _add_rules(document: JSON) -> Any:
-    """Return ``document`` with a compatibility rule for each schema that has none."""
-    if not isinstance(document, dict):
-        return document
-    groups = {
-        group_id: group | {"schemas": {name: _add_rule(schema) for name, schema in group["schemas"].items()}}
-        if isinstance(group, dict) and isinstance(group.get("schemas"), dict)
-        else group
-        for group_id, group in (document.get("schemagroups") or {}).items()
-    }
-    return document | {"schemagroups": groups} if groups else document
+def _add_rules(document: JSON) -> bool:
+    """Add a compatibility rule to each schema of ``document`` that has none. Return True if one was added."""
+    from signalbook.pipeline.job.documents import SCHEMAS, iterate_resources
 
-
-def _add_rule(schema: JSON) -> JSON:
-    meta = schema.get("meta") or {} if isinstance(schema, dict) else None
-    if not isinstance(schema, dict) or not isinstance(meta, dict) or "compatibility" in meta or "xref" in meta:
-        return schema
-    return {"meta": meta | {"compatibility": _RULE}} | {name: value for name, value in schema.items() if name != "meta"}
+    is_changed = False
+    for _, schema in iterate_resources(document, SCHEMAS) if isinstance(document, dict) else ():
+        meta = schema.get("meta", {}) if isinstance(schema, dict) else None
+        if isinstance(meta, dict) and not meta.keys() & {"compatibility", "xref"}:
+            members = {name: value for name, value in schema.items() if name != "meta"}
+            schema.clear()
+            # First, where a reader finds it: schemas may be long.
+            schema.update({"meta": meta | {"compatibility": _RULE}} | members)
+            is_changed = True
+    return is_changed
 
 
 def _make_relative(text: str, folder: Path) -> str:
@@ -223,8 +220,14 @@ def _make_relative(text: str, folder: Path) -> str:
 def _build_files(content: _Content, path: str) -> Iterator[tuple[str, bytes]]:
     """Yield the content of each file by its path in the folder, which is at ``path`` in its repository."""
     readme = Template(_read_starter("README.md").decode())
-    land = content.land_command.ljust(len(_CHECK))
-    yield "README.md", readme.substitute(group=content.group, commit=_COMMIT, check=_CHECK, land=land).encode()
+    words = {
+        "group": content.group,
+        "commit": _COMMIT,
+        "check": _CHECK,
+        "land": content.land_command.ljust(len(_CHECK)),
+        "without_spark": shlex.join(["signalbook", "try", *content.inputs, "--registry", _DEFINITIONS]),
+    }
+    yield "README.md", readme.substitute(words).encode()
     for name, document in content.definitions.items():
         yield f"{_DEFINITIONS}/{name}", document
     yield "job.toml", _build_job(content).encode()
