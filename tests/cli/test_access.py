@@ -90,7 +90,7 @@ def test_denied_decision_is_explained(cli: Cli, policy: Path) -> None:
     assert (denied.code, denied.out.splitlines()) == (1, expected)
     explanation = json.loads(cli("access", "explain", "anyone", "update", "/", "--json").out)
     assert (explanation["allowed"], explanation["missing"]) == (False, ["read", "update"])
-    for wrong in (("staff", "read", "/"), ("anyone", "fly", "/"), ("anyone", "read", "schemagroups")):
+    for wrong in (("staff", "read", "/"), ("anyone", "fly", "/"), ("anyone", "read", "schema groups")):
         assert cli("access", "explain", *wrong).code == 2
 
 

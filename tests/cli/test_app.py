@@ -40,7 +40,7 @@ def test_the_version(cli: Cli) -> None:
         (("serve", "--port"), "Option '--port' requires an argument."),
         (("export", "--format", "xml"), "Invalid value for '--format': "),
         (("export", "/", "b"), "Got unexpected extra argument"),
-        (("export", "nonsense"), "Invalid value for XID: 'nonsense' is no xid"),
+        (("export", "non sense"), "Invalid value for XID: 'non sense' is no xid"),
     ],
 )
 def test_faults_of_the_command_line_itself_end_with_2(cli: Cli, arguments: tuple[str, ...], words: str) -> None:

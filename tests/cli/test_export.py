@@ -60,7 +60,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("nonsense",), 2, "is no xid: an xid starts with /"),
+        (("nonsense",), 1, "(/nonsense) cannot be found"),
         (("/messagegroups/b d",), 2, "is no xid"),
         (("/messagegroups/gone",), 1, "(/messagegroups/gone) cannot be found"),
         (("/nonsense",), 1, "(/nonsense) cannot be found"),

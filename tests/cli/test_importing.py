@@ -235,8 +235,8 @@ def test_under_another_name(cli: Cli) -> None:
     assert cli("import", "g.json", "--to", "/schemagroups/copy").code == 0
     assert "s" in json.loads(cli("export", "/schemagroups/copy").out)["schemas"]
     ran = cli("import", "g.json", "--to", "/schemagroups/copy/schemas/s")
-    assert "it is a group (/schemagroups/g) and cannot become" in ran.err
-    assert cli("import", "g.json", "--to", "nonsense").code == 2
+    assert "/schemagroups/g in the document and /schemagroups/copy/schemas/s differ in kind: group and res" in ran.err
+    assert cli("import", "g.json", "--to", "non sense").code == 2
 
 
 def test_many_documents_are_reported_in_one_line(cli: Cli) -> None:

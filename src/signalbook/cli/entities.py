@@ -17,7 +17,7 @@ from signalbook.cli.registry import (
     open_registry,
     read_xid,
 )
-from signalbook.xid import Kind, Xid
+from signalbook.xid import Kind
 
 if TYPE_CHECKING:
     from signalbook.client import ReadFlags
@@ -42,7 +42,7 @@ def get(
     A filter such as 'labels.stage=dev,name=order*' selects what matches all its expressions. If there are several
     filters, one of them has to match. A filter can also test nested entities: 'schemas.versions.format=avro*'.
     """
-    target = _read_path(xid)
+    target = read_xid(xid, "XID")
     flags: ReadFlags = {"filter": filter or (), "inline": (inline,) if inline else ()}
     if sort is not None:
         flags["sort"] = sort
@@ -66,7 +66,7 @@ def delete(
 
     It is deleted even if others depend on it: signalbook impact XID shows them.
     """
-    target = _read_path(xid)
+    target = read_xid(xid, "XID")
     if target.kind not in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION):
         raise BadParameter(f"{target} is not a group, resource or version", param_hint="XID")
     with open_registry(server, db, create=False) as registry:
@@ -86,15 +86,10 @@ def open_page(xid: XidArgument = "/", server: RunningServerOption = None) -> Non
     from signalbook.client.responses import require_registry_url
     from signalbook.uris import without_user
 
-    target = _read_path(xid)
+    target = read_xid(xid, "XID")
     base_url = find_running_server(server)
     # Browsers also open files, scripts and search terms.
     require_registry_url(base_url)
     url = f"{without_user(base_url).rstrip('/')}/ui{'' if target.kind is Kind.REGISTRY else target}"
     echo(url)
     webbrowser.open(url)
-
-
-def _read_path(text: str) -> Xid:
-    """Return the xid in an argument, whose first slash may be missing. Raises ``BadParameter``."""
-    return read_xid(f"/{text.removeprefix('/')}", "XID")

@@ -170,11 +170,11 @@ def _find_file(url: str) -> str:
 
 
 def read_xid(text: str, option: str, also: str = "") -> Xid:
-    """Return the xid given with ``option``. Raises ``typer.BadParameter``.
+    """Return the xid given with ``option``, whose first slash may be missing. Raises ``typer.BadParameter``.
 
     ``also`` begins the error if the option accepts other things than xids: "no file and ".
     """
     try:
-        return Xid.parse(text)
+        return Xid.parse(f"/{text.removeprefix('/')}")
     except XidError as error:
         raise typer.BadParameter(f"{text!r} is {also}no xid: {error}", param_hint=option) from None

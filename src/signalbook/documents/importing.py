@@ -75,7 +75,7 @@ def _strip_identity(document: JSONObject, to: Xid) -> JSONObject:
     """
     own_xid = target_of(document)
     if own_xid != ROOT and own_xid.kind is not to.kind:
-        raise DocumentError(f"it is a {own_xid.kind} ({own_xid}) and cannot become {to}, a {to.kind}")
+        raise DocumentError(f"{own_xid} in the document and {to} differ in kind: {own_xid.kind} and {to.kind}")
     names = {"xid", "self", "shortself"}
     if own_xid != ROOT and not own_xid.is_collection:
         names |= {name for name, value in document.items() if name.endswith("id") and value == own_xid.id}
