@@ -168,7 +168,7 @@ class Work:
             return result
         if key not in self.postponed:
             self.postponed[key] = partial(later, *map(self._hold, contents))
-            self.size += 0 if contents else size
+            self.size += max(0, size - sum(map(len, contents)))
         if self.size > _AT_ONCE:
             raise Postponed
         return None
@@ -230,7 +230,7 @@ def worked_out(
 
     ``compute`` is called with ``contents``, the documents to read. Postponed work calls ``later`` instead, if that is
     not None. ``key`` contains everything that the result depends on. ``size`` is the number of bytes that have to be
-    read; None means all ``contents``.
+    read; None means those of ``contents``.
     """
     work = _WORK.get()
     if work is None:

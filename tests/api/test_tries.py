@@ -100,6 +100,7 @@ def test_a_registration_is_normalized_then_checked_in_all_ways(client: Client, p
         metadata = {"properties": {"confluent:reserved": "c"}}
         register(client, "s", text, "PROTOBUF", "?normalize=true", references=parts, metadata=metadata)
         assert len(postponed) <= 2
+        assert postponed[-1] > (number + 2) * 4 * IN_TURN  # with what each version refers to
 
 
 def test_the_schemas_of_a_batch_are_checked_together(client: Client, postponed: list[int]) -> None:

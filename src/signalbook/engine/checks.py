@@ -79,7 +79,8 @@ class TextReferences:
 class CheckedDocument:
     """A schema document to check. ``name`` is the digest of ``content``.
 
-    ``is_text`` means that ``content`` is the text of the schema (see ``extract_text``).
+    ``is_text`` means that ``content`` is the text of the schema (see ``extract_text``). ``held_bytes`` is the number of
+    bytes of documents that ``references`` holds in memory.
     """
 
     name: str | None
@@ -87,12 +88,19 @@ class CheckedDocument:
     format: str
     references: References
     is_text: bool = False
+    held_bytes: int = 0
 
     @classmethod
-    def from_text(cls, text: SchemaText) -> Self:
+    def from_text(cls, text: SchemaText, held_bytes: int = 0) -> Self:
         """Return the document ``text``, whose references can be resolved at any time."""
-        name, references = digest(text.document), TextReferences(text.resolve)
-        return cls(name=name, content=text.document, format=text.format, references=references, is_text=True)
+        return cls(
+            name=digest(text.document),
+            content=text.document,
+            format=text.format,
+            references=TextReferences(text.resolve),
+            is_text=True,
+            held_bytes=held_bytes,
+        )
 
     @property
     def key(self) -> Hashable:
@@ -132,6 +140,7 @@ def check_documents(
         partial(_check_contents, check, forms, [document.references for document in documents]),
         later=partial(_check_after_turn, find_substitute, check, forms, frozen),
         contents=[document.content for document in documents],
+        size=sum(len(document.content) + document.held_bytes for document in documents),
     )
 
 

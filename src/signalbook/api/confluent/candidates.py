@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from signalbook.api.confluent.equivalence import SentSchema, find_equivalent
 from signalbook.api.confluent.requests import ConfluentRequest
-from signalbook.api.confluent.resolution import ReferredSchemas, find_referred, load_resolver
+from signalbook.api.confluent.resolution import ReferredSchemas, find_referred, load_resolver, make_document
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.errors import (
@@ -37,7 +37,7 @@ from signalbook.confluent.schemas import (
     schema_type,
 )
 from signalbook.confluent.tags import list_tags
-from signalbook.engine.checks import CheckedDocument, check_documents
+from signalbook.engine.checks import check_documents
 from signalbook.formats import SchemaError
 from signalbook.formats.avro.document import READABLE_FAULTS, list_defined_names
 from signalbook.formats.compatibility import SchemaText
@@ -164,7 +164,7 @@ def _normalize(body: SchemaBody, text: SchemaText, accepted_rules: frozenset[str
 
     In a write, raises ``Postponed`` if this takes too long for the turn.
     """
-    outcome = check_documents("normalized", [CheckedDocument.from_text(text)], _normalize_text)
+    outcome = check_documents("normalized", [make_document(text)], _normalize_text)
     if outcome is None:
         raise Postponed
     if outcome.error is None:

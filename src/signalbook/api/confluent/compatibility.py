@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
-from signalbook.api.confluent.resolution import load_resolver
+from signalbook.api.confluent.resolution import load_resolver, make_document
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion
 from signalbook.confluent.metadata import properties
@@ -14,7 +14,7 @@ from signalbook.confluent.naming import GROUPS, Subject
 from signalbook.confluent.reserved import find_conflicts, list_reserved_fields
 from signalbook.confluent.schemas import read_stored_references
 from signalbook.confluent.settings import rule
-from signalbook.engine.checks import CheckedDocument, CheckResult, check_documents, compare_documents
+from signalbook.engine.checks import CheckResult, check_documents, compare_documents
 from signalbook.engine.engine import Session
 from signalbook.engine.write.apply import ChangeAction, EventEntity
 from signalbook.errors import RegistryError
@@ -89,7 +89,7 @@ def _find_field_conflicts(new: SchemaText, metadata: JSON, compared: Sequence[Sc
     if not (reserved or before):
         return []
     find = partial(find_conflicts, reserved=reserved, reserved_before=before)
-    outcome = check_documents(("reserved", reserved, before), [CheckedDocument.from_text(new)], find)
+    outcome = check_documents(("reserved", reserved, before), [make_document(new)], find)
     if outcome is None:
         return []
     if outcome.error is not None:
@@ -118,7 +118,7 @@ def _compare(
     the policy ``LENIENT``, writers with a JSON Schema are assumed to write only properties that the schema names.
     """
     families = {find_family(new.format), find_family(old.format)}
-    documents = [CheckedDocument.from_text(new), CheckedDocument.from_text(old)]
+    documents = [make_document(new), make_document(old)]
     if families == {"protobuf"} and policy != "STRICT":
         return check_documents(("wire", required_rule), documents, partial(_list_wire_differences, required_rule))
     if families == {"jsonschema"} and policy == "LENIENT":

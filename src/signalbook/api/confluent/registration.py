@@ -25,6 +25,7 @@ from signalbook.api.confluent.queries import (
 )
 from signalbook.api.confluent.references import check_unreferred, note
 from signalbook.api.confluent.requests import ConfluentRequest, answer
+from signalbook.api.confluent.resolution import make_document
 from signalbook.api.confluent.subjects import Subjects
 from signalbook.api.confluent.versions import SchemaVersion, parse_version
 from signalbook.api.kernel.responses import Response
@@ -59,7 +60,7 @@ from signalbook.confluent.schemas import (
 from signalbook.confluent.settings import READ_ONLY
 from signalbook.confluent.tags import read_tags
 from signalbook.documents import guess_content_type
-from signalbook.engine.checks import CheckedDocument, check_alone, check_whole
+from signalbook.engine.checks import check_alone, check_whole
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.engine.write.commands import Command, DocumentBody, Method
@@ -89,7 +90,7 @@ def check_schema(new: RegistrationCandidate, request: ConfluentRequest) -> None:
     if reader is None:  # pragma: no cover  # the three are part of the program
         raise invalid_schema(f"no reader for {new.format}")
     try:
-        document = CheckedDocument.from_text(new.text)
+        document = make_document(new.text)
         findings = [] if new.body.references else check_alone(reader, document)
         # If a document refers to others, it can only be checked together with them.
         has_references = bool(new.body.references) or has_open_references(findings or ())

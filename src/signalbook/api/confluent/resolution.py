@@ -15,7 +15,9 @@ from signalbook.confluent.avro import inline_named_types
 from signalbook.confluent.errors import invalid_schema, too_large
 from signalbook.confluent.protobuf import build_file_descriptor
 from signalbook.confluent.schemas import Reference, read_stored_references
+from signalbook.engine.checks import CheckedDocument
 from signalbook.formats.avro.document import list_defined_names
+from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.references import MAX_REFERENCES, match_reference
 from signalbook.values import digest, dump_json
 
@@ -39,6 +41,12 @@ class ReferredSchemas:
     def digests(self) -> tuple[tuple[str, str], ...]:
         """The name and the digest of each schema."""
         return tuple((name, digest(document)) for name, document in self.documents.items())
+
+
+def make_document(text: SchemaText) -> CheckedDocument:
+    """Return the schema ``text`` as a document to check."""
+    held_bytes = text.resolve.size if isinstance(text.resolve, ReferredSchemas) else 0
+    return CheckedDocument.from_text(text, held_bytes)
 
 
 def load_resolver(

@@ -69,7 +69,7 @@ def _check_inline_schema(version: VersionCopy, context: Context) -> list[Finding
     if schema is None or not isinstance(name, str) or (reader := formats.find(name)) is None:
         return []
     document = make_document(context.documents.keep(inline_document(schema)), name, version.xid, context)
-    findings = check_alone(reader, document)
+    findings = check_alone(reader, replace(document, is_text=True))
     may_import = is_importing(reader) and (findings is None or has_open_references(findings))
     if not may_import:
         return findings or []

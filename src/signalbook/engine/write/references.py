@@ -89,6 +89,8 @@ class WriteReferences:
 
     def resolve(self, uri: str) -> ReferredDocument | None:
         """Return the document that the schema refers to as ``uri``, or None."""
+        if self._is_after_turn:
+            self._context.documents.forget()
         try:
             name = self._resolved[uri] if uri in self._resolved else self.find_digests([uri])[uri]
             if name is None:
