@@ -181,7 +181,7 @@ def _list_facts(reports: Sequence[BatchReport]) -> tuple[tuple[str, str], ...]:
     newest = reports[0] if reports else None
     share = format_share(sums["dead_lettered"], sums["read"])
     facts = [
-        ("batches", format_number(len(reports))),
+        *([("batches", format_number(len(reports)))] if len(reports) > 1 else []),
         ("read", format_number(sums["read"])),
         ("landed", format_number(sums["landed"])),
         ("dead letters", f"{format_number(sums['dead_lettered'])} ({share})"),
