@@ -215,6 +215,22 @@ def test_subscriptions_that_could_not_be_read_are_read_again(place: Place, monke
     assert not failures
 
 
+def test_attempts_begin_while_subscriptions_cannot_be_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    hook = place.hook(Hook(Says(500)))
+    subscription_id = place.subscribe(hook)
+    running = place.dispatcher(retries=Backoff(first=3600))
+    place.write("d0")
+    place.until(lambda: place.state(subscription_id).state == RETRYING)
+
+    def fail() -> Mapping[str, Subscription]:
+        raise StorageBusy("another writer held the database")
+
+    monkeypatch.setattr(place.book, "all", fail)
+    running.changed("another subscription")
+    running.hurry(subscription_id)
+    hook.until(lambda: len(hook.posts) == 2)
+
+
 @pytest.mark.merge
 def test_a_queue_that_is_full_is_read_again(place: Place) -> None:
     """The queue overflows and a sink fails, but no event is lost or out of order."""
