@@ -72,7 +72,7 @@ class ConfluentStatements:
         self.all_ids = dialect.text(select(i.id).where(of_group, i.content == bindparam("content")).order_by(i.id))
         self.content = dialect.text(select(i.content).where(of_group, i.id == bindparam("id")))
         between = (i.content >= bindparam("first"), i.content < bindparam("last"))
-        self.places = dialect.page(select(i.group, i.id).where(*between).order_by(i.content, i.group))
+        self.places = dialect.page(select(i.group, i.id).where(*between).order_by(i.content, i.group, i.id))
         highest = func.coalesce(func.max(i.id), literal_column("0"))
         self.highest = dialect.text(select(highest).where(of_group))
         after = SCHEMA_IDS.alias("after").c
