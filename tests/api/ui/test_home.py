@@ -76,6 +76,8 @@ def test_deprecated_and_unused_definitions_are_listed(explorer: Client) -> None:
     assert "Deprecated 1 row Unused 3 far letter row Nothing that you may read refers to them." in words
     explorer.put("/messagegroups/alone/messages/m", {"dataschemauri": "/schemagroups/shop/schemas/far"})
     assert "Unused 3 m letter row" in show(explorer, "").words("aside"), "no endpoint uses its group"
+    explorer.send("DELETE", "/endpoints/orders")
+    assert "Unused 2 letter row" in show(explorer, "").words("aside"), "nothing could use a message"
 
 
 def test_what_is_read_of_a_large_registry_is_limited(explorer: Client, monkeypatch: pytest.MonkeyPatch) -> None:

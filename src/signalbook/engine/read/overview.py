@@ -29,6 +29,7 @@ _GROUPS_AT_ONCE: Final = 10
 _MAX_LINKS: Final = 5_000
 _MAX_OWNER_CHARS: Final = 100
 _MESSAGES: Final = "messages"
+_ENDPOINTS: Final = "endpoints"
 _MESSAGE_GROUPS: Final = "messagegroups"
 
 
@@ -87,7 +88,9 @@ def read_overview(view: View) -> Overview:
         resources, counted = _count_resources(view, rows)
         counted = counted and complete_groups
     definitions = list(_list_definitions(view, rows, resources))
-    unused = _find_unused(view, [definition.xid for definition in definitions])
+    # Without endpoints nothing can use a message.
+    usable = [item.xid for item in definitions if groups.get(_ENDPOINTS) or item.xid.resource_type != _MESSAGES]
+    unused = _find_unused(view, usable)
     return Overview(
         groups=groups,
         resources=resources,
