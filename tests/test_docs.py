@@ -189,8 +189,9 @@ def run(command: list[str], place: Path) -> str:
 
 def test_the_quickstart_works(place: Path, url: str) -> None:
     shell = [run(["bash", "-ec", block], place) for block in blocks("docs/quickstart.md", "sh", url)]
-    assert "A customer placed an order." in shell[1]
-    assert "5 read = 3 landed + 2 dead letters + 0 dropped" in shell[2]
+    assert "registered /schemagroups/shop.refunds/schemas/Refund/versions/1" in shell[1]
+    assert "A customer placed an order." in shell[2]
+    assert "5 read = 3 landed + 2 dead letters + 0 dropped" in shell[3]
     (output,) = [run([sys.executable, "-c", block], place) for block in blocks("docs/quickstart.md", "python", url)]
     placed, dead = output.splitlines()
     assert "'order': 'A-1001', 'total': 59.8, 'items': [{" in placed

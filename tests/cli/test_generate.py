@@ -59,7 +59,7 @@ def test_omitted_messages_are_listed(cli: Cli) -> None:
 
 def test_a_group(cli: Cli) -> None:
     run(cli)
-    assert run(cli, "--group", "/messagegroups/h").code == 0
+    assert run(cli, "--group", "messagegroups/h").code == 0, "the first slash may be missing"
     assert not Path("out/groups/g.md").exists()
     assert Path("out/groups/h.md").exists()
 

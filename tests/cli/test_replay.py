@@ -28,7 +28,7 @@ def test_letters_are_judged_by_a_candidate_and_run_again(cli: Cli, tmp_path: Pat
         assert (allowed.code, "2 would be rejected" in allowed.out) == (0, True), allowed.err
         tagged = ("--registry", REGISTRY, "--policy", f"{PLACED}:on_ambiguous=all", "--policy", "on_no_match=drop")
         dry = cli("pipeline", "replay", "--output", "lake", *tagged, "--dry-run")
-        assert "2 dead letters: 0 would be moved, 1 stay, 0 of them for another reason, 1 dropped" in dry.out, dry.err
+        assert "2 dead letters: 0 would be moved, 1 kept, 0 of them for another reason, 1 dropped" in dry.out, dry.err
         replayed = cli("pipeline", "replay", "--output", "lake", *tagged, "--reason", "unknown_kind", "--json")
         assert json.loads(replayed.out)["dropped"] == 1
 

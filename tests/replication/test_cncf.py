@@ -174,7 +174,10 @@ def test_the_dialect_is_found_out(trio: list[Server]) -> None:
     for path in (*DOORS, ""):
         with open_source(first.url + path, timeout=PATIENCE) as source:
             assert source.url == first.url + path
-    with pytest.raises(LinkError, match="is no known registry"), open_source(f"{first.url}/health", timeout=PATIENCE):
+    with (
+        pytest.raises(LinkError, match=r"is no known registry.*write confluent\+ before"),
+        open_source(f"{first.url}/health", timeout=PATIENCE),
+    ):
         pass
     with pytest.raises(ClientError, match="cannot reach"), open_source("http://127.0.0.1:9", timeout=PATIENCE):
         pass

@@ -11,7 +11,7 @@ from typer import Argument, Option
 from signalbook.cli.console import echo, notice, output, plain, print_json, say, table, working
 from signalbook.cli.files import write_folder
 from signalbook.cli.outputs import pairs
-from signalbook.cli.registry import JsonOption, RegistryOption
+from signalbook.cli.registry import JsonOption, RegistryOption, add_slashes
 from signalbook.values import JSONObject, format_count
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ def run(
     target: Annotated[str, Argument(metavar="TARGET", help="What to generate; list shows all targets.")],
     registry: RegistryOption = "",
     group: Annotated[
-        list[str] | None, Option("--group", metavar="XID", help="Only this message group or endpoint; repeatable.")
+        list[str] | None,
+        Option("--group", metavar="XID", callback=add_slashes, help="Only this message group or endpoint; repeatable."),
     ] = None,
     folder: Annotated[Path | None, Option("--output", "-o", metavar="DIR", help="The folder of the files.")] = None,
     option: Annotated[

@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from signalbook.cli.console import CommandGroup, echo, plain
 from signalbook.cli.files import read_file
-from signalbook.cli.registry import RegistryOption
+from signalbook.cli.registry import RegistryOption, add_slashes
 from signalbook.values import Finding, JSONObject, dump_json
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ def check(
     files: Annotated[list[str], Argument(metavar="FILE...", help="Files with messages, or -.")],
     registry: RegistryOption,
     group: Annotated[
-        list[str] | None, Option("--group", metavar="XID", help="Only this message group or endpoint; repeatable.")
+        list[str] | None,
+        Option("--group", metavar="XID", callback=add_slashes, help="Only this message group or endpoint; repeatable."),
     ] = None,
     endpoint: EndpointOption = "",
     as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,

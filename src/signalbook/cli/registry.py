@@ -169,6 +169,11 @@ def _find_file(url: str) -> str:
     return url.removeprefix(_SQLITE_FILE).partition("?")[0]
 
 
+def add_slashes(xids: list[str] | None) -> list[str] | None:
+    """Return the xids of a repeatable option, each with its first slash: the callback of such options."""
+    return None if xids is None else [f"/{xid}" if "/" in xid and not xid.startswith("/") else xid for xid in xids]
+
+
 def read_xid(text: str, option: str, also: str = "") -> Xid:
     """Return the xid given with ``option``, whose first slash may be missing. Raises ``typer.BadParameter``.
 

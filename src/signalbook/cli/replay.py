@@ -11,7 +11,7 @@ from typer import Option
 from signalbook.cli import console
 from signalbook.cli.console import counts_table, echo, notice, plain, working
 from signalbook.cli.outputs import OutputOption, StorageOption, place
-from signalbook.cli.registry import RegistryOption
+from signalbook.cli.registry import RegistryOption, add_slashes
 from signalbook.values import dump_json, format_count
 
 if TYPE_CHECKING:
@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 Subjects = Literal["topic", "record", "topic-record"]
 GroupOption = Annotated[
-    list[str] | None, Option("--group", metavar="XID", help="Only this message group or endpoint; may be given again.")
+    list[str] | None,
+    Option(
+        "--group",
+        metavar="XID",
+        callback=add_slashes,
+        help="Only this message group or endpoint; may be given again.",
+    ),
 ]
 SubjectsOption = Annotated[
     Subjects | None,
@@ -48,7 +54,12 @@ def replay(
     ] = None,
     definition: Annotated[
         list[str] | None,
-        Option("--definition", metavar="XID", help="Only dead letters meant for this; may be given again."),
+        Option(
+            "--definition",
+            metavar="XID",
+            callback=add_slashes,
+            help="Only dead letters meant for this; may be given again.",
+        ),
     ] = None,
     batch: Annotated[
         list[str] | None, Option("--batch", metavar="ID", help="Only dead letters of this batch; may be given again.")
@@ -61,6 +72,7 @@ def replay(
         Option(
             "--version",
             metavar="XID",
+            callback=add_slashes,
             help="A Version of a schema or message to use instead of the default one; may be given again.",
         ),
     ] = None,
@@ -116,7 +128,13 @@ def backtest(
         ),
     ],
     definition: Annotated[
-        list[str] | None, Option("--definition", metavar="XID", help="Only messages meant for this; again.")
+        list[str] | None,
+        Option(
+            "--definition",
+            metavar="XID",
+            callback=add_slashes,
+            help="Only messages meant for this; may be given again.",
+        ),
     ] = None,
     group: GroupOption = None,
     by: Annotated[str, Option("--by", metavar="COLUMN", help="The column that names producers.")] = "ce_source",
@@ -186,7 +204,7 @@ def _stage(now: Progress) -> str:
 def _print_replay(report: Replay) -> None:
     screen = console.output()
     result = report.to_json()
-    moved = "would be moved" if report.dry_run else "were moved"
+    moved = "would be moved" if report.dry_run else "moved"
     for title, name, counts in (
         ("Moved", "message", result["by_message"]),
         ("Still here", "reason", result["reasons"]),
@@ -195,7 +213,7 @@ def _print_replay(report: Replay) -> None:
             screen.print(counts_table(name, title, counts.items()))
     screen.print(
         f"{format_count(result['replayed'], 'dead letter')}: {result['landed']:,} {moved}, "
-        f"{result['dead_lettered']:,} stay, {result['changed']:,} of them for another reason, "
+        f"{result['dead_lettered']:,} kept, {result['changed']:,} of them for another reason, "
         f"{result['dropped']:,} dropped",
         soft_wrap=True,
     )

@@ -12,7 +12,7 @@ from typer import Option
 from signalbook.cli import console
 from signalbook.cli.console import echo, notice, plain, table, working
 from signalbook.cli.outputs import OutputOption, StorageOption, place
-from signalbook.cli.registry import RegistryOption
+from signalbook.cli.registry import RegistryOption, add_slashes
 from signalbook.cli.replay import MasterOption, PolicyOption, SubjectsOption
 from signalbook.values import dump_json, format_count
 
@@ -37,7 +37,13 @@ PipelineOption = Annotated[
     ),
 ]
 DefinitionOption = Annotated[
-    list[str] | None, Option("--definition", metavar="XID", help="Only this message definition; may be given again.")
+    list[str] | None,
+    Option(
+        "--definition",
+        metavar="XID",
+        callback=add_slashes,
+        help="Only this message definition; may be given again.",
+    ),
 ]
 
 

@@ -138,7 +138,8 @@ def _detect_dialect(url: str, timeout: float, token: str | None) -> RegistryDial
     if refused:
         raise LinkError(f"{without_user(url)} does not let us in: {refused[0]}")
     raise LinkError(
-        f"{without_user(url)} is no known registry: it has neither the xRegistry API nor that of a CNCF draft"
+        f"{without_user(url)} is no known registry: it has neither the xRegistry API nor that of a CNCF draft. "
+        "If it has Confluent's API, write confluent+ before its URL"
     )
 
 

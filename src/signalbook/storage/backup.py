@@ -243,7 +243,7 @@ def _require_empty(target: Dialect, connection: DriverConnection, tables: Iterab
         if connection.execute(f"SELECT 1 FROM {_quote_names([name])} LIMIT 1").fetchall():  # noqa: S608
             raise BackupError(
                 f"{target.where} is not empty: restore into a new database; or stop all servers on this one, "
-                "and say --replace to delete what it holds"
+                "and use --replace to delete what it holds"
             )
 
 

@@ -340,6 +340,9 @@ def test_documents_without_messages(tmp_path: Path) -> None:
     (tmp_path / "d.json").write_text('{"messagegroups": {}}')
     with pytest.raises(PipelineError, match=r"no message definitions in .*d\.json"):
         Snapshot.load(str(tmp_path / "d.json"))
+    (tmp_path / "d.json").write_text('{"schemagroups": {"g": {"schemas": {"s": {"format": "Avro/1.12.0"}}}}}')
+    with pytest.raises(PipelineError, match=r"no message definitions in .*d\.json, only schemas\. Add a message"):
+        Snapshot.load(str(tmp_path / "d.json"))
 
 
 def test_a_folder_with_schemas_in_files_of_their_own(definitions: Path, tmp_path: Path, parcels: Any) -> None:

@@ -350,7 +350,7 @@ def test_columns_may_be_chosen(tmp_path: Path, spark_session: SparkSession, tabl
     lake = Lake(tmp_path / "lake", table_format)
     lake.put([{"id": 1, "a`b.c": 2, "other": 3}], {"id": INT, "a`b.c": INT, "other": INT})
     lake.put([{"id": 2, "a`b.c": "x"}], {"id": INT, "a`b.c": TEXT})
-    frame = read(spark_session, lake.output, XID, columns=["A`b.c", "landed_on", "id"])
+    frame = read(spark_session, lake.output, XID.removeprefix("/"), columns=["A`b.c", "landed_on", "id"])
     assert frame.columns == ["a`b.c", "landed_on", "id"]
     assert [tuple(row) for row in frame.orderBy("id").collect()] == [
         ("2", date(2026, 11, 21), 1),

@@ -166,7 +166,7 @@ class _Resolution(Comparison):
             if sources:
                 self.compare(part["type"], written[sources[0]]["type"], here)
             elif "default" not in part:
-                message = "the field is new to the reader and has no default to take where it was not written"
+                message = "the data was written without this field, and the field has no default"
                 self.report(here, "default_missing", None, _format_type(part["type"]), message)
 
     def check_unambiguous(self, name: str, sources: list[str], claimed: dict[str, str], path: str) -> None:

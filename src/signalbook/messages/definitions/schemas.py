@@ -151,7 +151,7 @@ class ContractSchemas:
         """
         if not use.resource:
             return use
-        text = f"no Version of {use.resource} has the label {NUMBER_LABEL} {number}, which wrote this payload"
+        text = f"no Version of {use.resource} has the schema id {number} of this payload (label {NUMBER_LABEL})"
         return self._find_written(use, reference_of_number(use.resource, number), "wire_prefix", text)
 
     def earlier(self, use: SchemaUse) -> Iterator[Schema]:

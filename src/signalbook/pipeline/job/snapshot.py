@@ -56,6 +56,11 @@ from signalbook.uris import without_user
 from signalbook.values import JSONObject, canonical_json, digest
 from signalbook.xid import group_of
 
+_SCHEMAS_ONLY: Final = (
+    "only schemas. Add a message whose dataschemauri names the schema. "
+    "A pipeline can also use schemas as subjects (--subjects topic)"
+)
+
 
 def _encode_canonical(entity: JSONObject | None) -> msgspec.Raw:
     return msgspec.Raw(canonical_json(entity))
@@ -218,7 +223,8 @@ class Snapshot:
         if not snapshot.selected:
             registry_name = without_user(registry)
             where = f"in {', '.join(groups)} of {registry_name}" if groups else f"in {registry_name}"
-            raise PipelineError(f"there are no message definitions {where}")
+            advice = f", {_SCHEMAS_ONLY}" if snapshot.schemas and not groups else ""
+            raise PipelineError(f"there are no message definitions {where}{advice}")
         return snapshot
 
     @classmethod

@@ -392,14 +392,16 @@ def view_name(table: TableName) -> str:
 
 
 def read(session: SparkSession, output: Where, definition: str, *, columns: Sequence[str] | None = None) -> DataFrame:
-    """Return all landed messages of ``definition`` (an xid) in ``output``, from all of its tables.
+    """Return all landed messages of ``definition`` in ``output``, from all of its tables.
 
-    Columns whose types differ between tables are text. A column that a table lacks is null there. ``landed_on`` is the
-    UTC day of landing: filters on it skip the files of other days. ``columns`` are the names of the columns to return;
-    None means all. In a store for which Spark has no connector, all columns are read unless ``columns`` selects some.
+    ``definition`` is an xid, whose first slash may be missing. Columns whose types differ between tables are text. A
+    column that a table lacks is null there. ``landed_on`` is the UTC day of landing: filters on it skip the files of
+    other days. ``columns`` are the names of the columns to return; None means all. In a store for which Spark has no
+    connector, all columns are read unless ``columns`` selects some.
     Raises ``PipelineError`` if the definition has no table, a column is unknown or a table cannot be read.
     """
     landed = LandedTables.of(output)
+    definition = f"/{definition.removeprefix('/')}"
     return landed.read_frame(session, landed.choose_tables([definition])[definition], columns)
 
 
