@@ -85,6 +85,16 @@ def test_what_is_read_of_a_large_registry_is_limited(explorer: Client, monkeypat
     assert "4 schemas in 1 schemagroup" in read_tiles(explorer)
 
 
+def test_lists_are_complete_whatever_other_types_exist(explorer: Client) -> None:
+    model = explorer.get("/modelsource").json()
+    notes = {"singular": "note", "hasdocument": False}
+    books = {"singular": "book", "resources": {"notes": notes}}
+    assert explorer.put("/modelsource", {"groups": {**model["groups"], "books": books}}).is_success
+    assert explorer.put("/books/mine", {"notes": {"first": {}}}).is_success
+    assert "1 note in 1 book" in read_tiles(explorer)
+    assert "looked at" not in show(explorer, "").words("aside")
+
+
 def test_owners_are_those_of_labels(explorer: Client) -> None:
     explorer.put("/schemagroups/other", {"labels": {"owner": "iot", "team": "ignored"}})
     explorer.put("/schemagroups/more", {"labels": {"owner": "iot"}})
