@@ -175,7 +175,13 @@ def bind(group: str, schema: str, message: str, subject: str, **extra: str) -> B
     groups = dict.fromkeys(("schemagroups", "messagegroups", "endpoints", "messagecatalog"), group)
     subjects = dict.fromkeys(("subjects", "config", "mode"), subject)
     numbers = {"versions": "1", "ids": "1", "guids": "0" * 32, "reports": "1", "~": "5", "subscriptions": "0" * 28}
-    names = {"contexts": f".{group}", "resources": "topic-both", "resources+": "topic-both", "pipelines": "a"}
+    names = {
+        "contexts": f".{group}",
+        "resources": "topic-both",
+        "resources+": "topic-both",
+        "pipelines": "a",
+        "pipelines+": "1",
+    }
     messages = {"messages": message, "messagedefinitions": message}
     names |= {"schemas": schema, "tokens": "t", "static": "explorer.css"}
     return {**groups, **subjects, **numbers, **names, **messages, **extra}

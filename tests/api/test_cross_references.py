@@ -59,7 +59,14 @@ def bind(schema: str, message: str) -> dict[str, str]:
     groups = dict.fromkeys(("schemagroups", "messagegroups", "endpoints", "messagecatalog"), "g")
     subjects = dict.fromkeys(("subjects", "config", "mode"), f":.g:{schema}")
     fixed = {"contexts": ".g", "ids": "1", "guids": "0" * 32, "resources": "r", "resources+": "n", "~": "5"}
-    fixed |= {"pipelines": "p", "reports": "1", "subscriptions": "0" * 28, "tokens": "t", "static": "explorer.css"}
+    fixed |= {
+        "pipelines": "p",
+        "pipelines+": "1",
+        "reports": "1",
+        "subscriptions": "0" * 28,
+        "tokens": "t",
+        "static": "explorer.css",
+    }
     messages = {"messages": message, "messagedefinitions": message}
     return {**groups, **subjects, **fixed, **messages, "schemas": schema, "versions": "1"}
 

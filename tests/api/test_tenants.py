@@ -70,8 +70,8 @@ DIFFERENCES: Final = (
         r'|<li data-at="N">(?:(?!</li>)[\s\S])*verb updated(?:(?!</li>)[\s\S])*>(?:group|registry)</span></li>\s*',
     ),
     Difference(
-        "These events take room in the list of the latest changes on the home page.",
-        r'(<h2 id="changes">Latest changes</h2>\s*<ol class="changes">)[\s\S]*?</ol>',
+        "These events take room in the list of the week's changes on the home page.",
+        r'(<h2 id="changes">[\s\S]*?<ol class="changes requests">)[\s\S]*?</ol>(?:\s*<p><a[^>]*>All changes</a></p>)?',
         r"\1</ol>",
     ),
 )
@@ -91,6 +91,7 @@ UNCOMPARED: Final = (
 NOISE: Final = (
     Difference("the clock", r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?Z?|\b1[6-9]\d{11}\b", "TIME"),
     Difference("minutes on pages", r"(?<=>)\d\d:\d\d(?=</time>)", "TIME"),
+    Difference("relative times", r"just now|\d+ (?:s|min) ago", "TIME"),
     Difference("random ids", r"\b(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{28}|[0-9a-f]{32})\b", "ID"),
     Difference("form tokens", r'name="token" value="[^"]*"', "TOKEN"),
 )

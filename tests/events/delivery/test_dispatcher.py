@@ -130,8 +130,8 @@ def test_gone_sink_ends_its_subscription(place: Place) -> None:
 
 
 def test_permanently_failing_sink_is_suspended(place: Place) -> None:
-    """Visibly; nothing is lost, and an update begins anew"""
-    hook = place.hook(Hook(always=Says(500)))
+    """Visibly; nothing is lost, and an update begins anew, but no change of another subscription."""
+    hook, other = place.hook(Hook(always=Says(500))), place.hook()
     subscription_id = place.subscribe(hook)
     place.dispatcher(retries=Backoff(first=0.01, longest=0.02, give_up=0.0, attempts=4))
     place.write(*dirs(3))
@@ -142,6 +142,10 @@ def test_permanently_failing_sink_is_suspended(place: Place) -> None:
         place.state(subscription_id).lasterror,
         place.state(subscription_id).next,
     ) == expected
+    assert len(hook.posts) == 4
+    place.subscribe(other, after=0)
+    other.until(lambda: len(other.subjects) == 3)
+    assert place.state(subscription_id).state == SUSPENDED
     assert len(hook.posts) == 4
     hook.always = Says()
     place.update(subscription_id)
@@ -209,6 +213,22 @@ def test_subscriptions_that_could_not_be_read_are_read_again(place: Place, monke
     place.write("d0")
     hook.until(lambda: hook.subjects == subjects(1))
     assert not failures
+
+
+def test_attempts_begin_while_subscriptions_cannot_be_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    hook = place.hook(Hook(Says(500)))
+    subscription_id = place.subscribe(hook)
+    running = place.dispatcher(retries=Backoff(first=3600))
+    place.write("d0")
+    place.until(lambda: place.state(subscription_id).state == RETRYING)
+
+    def fail() -> Mapping[str, Subscription]:
+        raise StorageBusy("another writer held the database")
+
+    monkeypatch.setattr(place.book, "all", fail)
+    running.changed("another subscription")
+    running.hurry(subscription_id)
+    hook.until(lambda: len(hook.posts) == 2)
 
 
 @pytest.mark.merge
