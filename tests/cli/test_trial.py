@@ -249,6 +249,11 @@ def test_group_has_the_name_of_the_input(text: str, group: str) -> None:
     assert choose_group(text) == group
 
 
+def test_a_glob_is_suggested_as_it_is(events: Path, cli: Cli) -> None:
+    result = cli("try", str(events).replace("shop", "sho?"))
+    assert f"signalbook init NEW-FOLDER --from '{events.parent}/sho?.jsonl'" in result.out
+
+
 def test_complete_events_of_a_truncated_array_land(tmp_path: Path, cli: Cli) -> None:
     path = tmp_path / "shop.json"
     path.write_text(json.dumps([SHOP[number % 2] for number in range(200)])[:-20])

@@ -246,7 +246,7 @@ def _list_next_steps(folder: Path, inputs: Sequence[str], job: Job, *, is_inferr
         )
         place = shlex.quote(str(Path(job.registry).parent))
         steps["Look at them at http://127.0.0.1:8080/ui"] = f"signalbook serve --from {place}"
-        events = shlex.join(part for text in inputs for part in ("--from", text.partition("?")[0]))
+        events = shlex.join(part for text in inputs for part in ("--from", _remove_options(text)))
         steps["Keep them in git"] = f"signalbook init NEW-FOLDER {events} --definitions {place}"
     options = choose_capture_options(job.inputs, job.input_format)
     steps["Land the same on Spark"] = shlex.join(
@@ -260,6 +260,11 @@ def _list_next_steps(folder: Path, inputs: Sequence[str], job: Job, *, is_inferr
         ]
     )
     return steps
+
+
+def _remove_options(text: str) -> str:
+    """Return an input without the options of its URL, which may contain secrets. A ``?`` in a path is a glob."""
+    return text.partition("?")[0] if "://" in text else text
 
 
 def choose_capture_options(inputs: Sequence[str], source_format: str) -> dict[str, str]:

@@ -93,6 +93,32 @@ def test_what_a_graph_leaves_out_is_said(explorer: Client, monkeypatch: pytest.M
     assert "More than 1 endpoints: the others are not shown." in words
     assert "More than 1 pipelines: the others are not shown." in words
     assert "There are 2 arrows or more: the others are not shown." in words
+    assert "More than 1 pipelines" in show(explorer, "/messagegroups/shop").words("main")
+    monkeypatch.setattr(flow, "_MAX_PIPELINES", 2)
+    monkeypatch.setattr(flow, "_MAX_REPORT_CHARS", 1)
+    assert "not all pipelines are shown" in show(explorer, "").words("main")
+
+
+def test_shared_arrows_are_counted_once(explorer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_shop(explorer)
+    message = {"envelope": "CloudEvents/1.0", "envelopemetadata": {"source": {"value": "/shops/{shop}"}}}
+    for name in ("paid", "sent"):
+        assert explorer.put(f"/messagegroups/shop/messages/{name}", message).is_success
+    monkeypatch.setattr(flow, "_MAX_ARROWS", 8)
+    page = show(explorer, "/messagegroups/shop")
+    assert sorted(read_flow(page)["topic shop-orders"]) == ["message Order placed", "message paid", "message sent"]
+    assert "the others are not shown" not in page.words("main")
+
+
+def test_all_messages_of_a_report_are_counted(explorer: Client) -> None:
+    xids = [f"/messagegroups/shop/messages/m{number}" for number in range(300)]
+    explorer.put("/messagegroups/shop", {"messages": {xid.rpartition("/")[2]: {} for xid in xids}})
+    by_message = {xid: {"landed": 2, "rejected": 0} for xid in xids}
+    sent = report(read=601, landed=600, by_message=by_message)
+    assert explorer.send("POST", "/pipelines/lake/reports", json=sent).is_success
+    page = show(explorer, "/messagegroups/shop")
+    assert "600 landed, 0 rejected" in [title.text for title in page.all(f"{SVG}title")]
+    assert read_flow(page)["pipeline: late lake"] == ["300 tables shop"]
 
 
 def test_graph_shows_only_what_the_caller_may_read(store: Store, serve: Serve) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.api.ui import changes
+from signalbook.api.ui import changes, home
 from signalbook.engine.read import overview
 from signalbook.storage.store import Store
 
@@ -32,7 +32,7 @@ def test_definitions_are_counted_instead_of_groups(explorer: Client) -> None:
     assert (links["2 messages"], links["1 endpoint"]) == ("/ui/messagegroups", "/ui/endpoints")
 
 
-def test_pipelines_that_need_attention_are_first(explorer: Client) -> None:
+def test_pipelines_that_need_attention_are_first(explorer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(9):
         sound = report(landed=3, dead_lettered=0, reasons={}, by_message={"/x": {"landed": 3, "rejected": 0}})
         explorer.send("POST", f"/pipelines/p{number}/reports", json=sound)
@@ -41,6 +41,8 @@ def test_pipelines_that_need_attention_are_first(explorer: Client) -> None:
     assert "p8" not in page.links(), "eight are shown"
     assert page.links()["All pipelines"] == "/ui/-/pipelines"
     assert "10 pipelines 1 failing, 9 late" in read_tiles(explorer)
+    monkeypatch.setattr(home, "_PIPELINES", 9)
+    assert "9 or more + pipelines 1 failing, 8 late" in read_tiles(explorer)
 
 
 def test_page_shows_new_reports_immediately(explorer: Client) -> None:
@@ -82,9 +84,21 @@ def test_deprecated_and_unused_definitions_are_listed(explorer: Client) -> None:
 
 def test_what_is_read_of_a_large_registry_is_limited(explorer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overview, "MAX_DEFINITIONS", 2)
+    monkeypatch.setattr(home, "MAX_GROUPS", 0)
     words = show(explorer, "").words("aside")
     assert "Unused 2 among those that were looked at far letter" in words
+    assert "Owners of the groups that were looked at" in words
     assert "4 schemas in 1 schemagroup" in read_tiles(explorer)
+
+
+def test_lists_are_complete_whatever_other_types_exist(explorer: Client) -> None:
+    model = explorer.get("/modelsource").json()
+    notes = {"singular": "note", "hasdocument": False}
+    books = {"singular": "book", "resources": {"notes": notes}}
+    assert explorer.put("/modelsource", {"groups": {**model["groups"], "books": books}}).is_success
+    assert explorer.put("/books/mine", {"notes": {"first": {}}}).is_success
+    assert "1 note in 1 book" in read_tiles(explorer)
+    assert "looked at" not in show(explorer, "").words("aside")
 
 
 def test_owners_are_those_of_labels(explorer: Client) -> None:

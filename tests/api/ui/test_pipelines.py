@@ -68,8 +68,18 @@ def test_pipeline_is_late_or_failing_beyond_the_thresholds(
     assert f"billing {status} The newest batch ended {age} with " in words
 
 
-def test_old_time_is_exact(explorer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipelines, "now", lambda: FINISHED + timedelta(days=61))
+@pytest.mark.parametrize("hours", [float("inf"), 1e12])
+def test_any_number_of_hours_is_a_threshold(store: Store, serve: Serve, hours: float) -> None:
+    client = serve(store, model="default", pipeline_late_hours=hours)
+    put_reports(client, large("b", PLACED, 1, 0), name="billing")
+    assert "billing ok" in show(client, "/-/pipelines").words("table")
+
+
+@pytest.mark.parametrize("days", [61, -1])
+def test_time_that_is_old_or_in_the_future_is_exact(
+    explorer: Client, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    monkeypatch.setattr(pipelines, "now", lambda: FINISHED + timedelta(days=days))
     assert "2026-01-02 03:04" in show(explorer, "/-/pipelines").words("table")
 
 

@@ -41,7 +41,7 @@ _MAX_REPORT_CHARS: Final = 2 * 1024 * 1024
 """The maximum characters of reports that are read. At least one report is read."""
 _MAX_ARROWS: Final = 120
 _MAX_LINKS: Final = 200
-"""The number of references that are followed from or to an entity, and of messages in a report."""
+"""The number of references that are followed from or to an entity, and of groups that are looked for."""
 _MAX_TEXT_CHARS: Final = 80
 _LABEL_CHARS: Final = 18
 _KIND_CHARS: Final = 24
@@ -101,7 +101,7 @@ class _Boxes:
     """The boxes and arrows found so far."""
 
     nodes: dict[str, GraphNode] = field(default_factory=dict)
-    links: list[tuple[str, str, str]] = field(default_factory=list)
+    links: dict[tuple[str, str, str], None] = field(default_factory=dict)
 
     def add(self, column: int, kind: str, name: str, text: str, href: str = "", mark: str = "") -> str:
         """Add a box with a ``text``, unless the column has a box with this ``name``, and return its id."""
@@ -121,9 +121,9 @@ class _Boxes:
         return node_id
 
     def link(self, source: str, target: str, text: str = "") -> None:
-        """Add an arrow, if there is room for it."""
+        """Add an arrow, if there is room for it. Several messages may have the same arrow."""
         if len(self.links) < _MAX_ARROWS:
-            self.links.append((source, target, text))
+            self.links[source, target, text] = None
 
 
 class _Builder:
@@ -140,7 +140,7 @@ class _Builder:
     def build(self, of: Xid) -> Flow | None:
         """Return the flow through ``of``."""
         endpoints = self._load_endpoints(of)
-        landed = list(self._read_landed(of))
+        landed = list(self._read_landed())
         groups = self._load_groups(of, endpoints, [xid for _, counts in landed for xid in counts])
         self._add_messages(endpoints, groups)
         for pipeline, counts in landed:
@@ -268,22 +268,23 @@ class _Builder:
             self._boxes.link(endpoint, first, "has")
         return first
 
-    def _read_landed(self, of: Xid) -> Iterator[tuple[tuple[str, str], dict[Xid, _Counts]]]:
+    def _read_landed(self) -> Iterator[tuple[tuple[str, str], dict[Xid, _Counts]]]:
         """Yield visible pipelines as (name, status) with the counts of readable messages in their newest batches."""
         reports = self._view.reports
         visible = list_visible_pipelines(reports, "", _MAX_PIPELINES + 1, partial(can_read_reports, self._view.access))
-        if len(visible) > _MAX_PIPELINES and not of.parts:
+        if len(visible) > _MAX_PIPELINES:
             self._notes.append(f"More than {_MAX_PIPELINES} pipelines: the others are not shown.")
         statuses = {line.name: build_line(line, self._request.settings, self._at).status for line in visible}
         remaining_chars = _MAX_REPORT_CHARS
         for name, report in reports.newest([line.name for line in visible[:_MAX_PIPELINES]], _MAX_REPORT_CHARS):
+            if remaining_chars <= 0:
+                self._notes.append("The reports of pipelines are long: not all pipelines are shown.")
+                return
             counts = msgspec.json.decode(report.value, type=_Report).by_message
-            xids = islice(parse_xids(counts).items(), _MAX_LINKS)
-            readable = {xid: counts[text] for text, xid in xids if self._view.access.is_readable(xid)}
+            xids = parse_xids(counts)
+            readable = {xid: counts[text] for text, xid in xids.items() if self._view.access.is_readable(xid)}
             yield (name, statuses[name]), readable
             remaining_chars -= len(report.value)
-            if remaining_chars <= 0:
-                break
 
     def _add_pipeline(self, pipeline: tuple[str, str], counts: Mapping[Xid, _Counts]) -> None:
         """Add a pipeline with the messages that it reads and the tables in which they land."""

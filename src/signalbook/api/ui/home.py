@@ -17,7 +17,7 @@ from signalbook.api.ui.flow import Flow, build_flow
 from signalbook.api.ui.listing import ENDPOINTS
 from signalbook.api.ui.pages import Page, UIRequest
 from signalbook.api.ui.pipelinestatus import PipelineLine, build_line
-from signalbook.engine.read.overview import Definition, Overview, Owner, read_overview
+from signalbook.engine.read.overview import MAX_GROUPS, Definition, Overview, Owner, read_overview
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.pipeline_reports import list_visible_pipelines
 from signalbook.values import format_count, now
@@ -65,8 +65,9 @@ class OwnerLine:
 class HomeContent:
     """The registry itself and all parts of its page.
 
-    ``guide`` is True if there is nothing yet and the caller may change that. If not ``complete``, not all definitions
-    were read for ``deprecated`` and ``unused``.
+    ``guide`` is True if there is nothing yet and the caller may change that. If ``statuses_cut``, there are more
+    pipelines than ``statuses`` count. If not ``complete``, not all definitions were read for ``deprecated`` and
+    ``unused``. If ``owners_cut``, not all Groups were read for ``owners``.
     """
 
     name: str
@@ -76,6 +77,7 @@ class HomeContent:
     guide: bool
     pipelines: tuple[PipelineLine, ...]
     statuses: tuple[tuple[str, int], ...]
+    statuses_cut: bool
     more_pipelines: bool
     requests: tuple[RequestLine, ...]
     more_requests: bool
@@ -84,6 +86,7 @@ class HomeContent:
     complete: bool
     owners: tuple[OwnerLine, ...]
     more_owners: int
+    owners_cut: bool
     flow: Flow | None
 
 
@@ -106,6 +109,7 @@ def page(view: View, request: UIRequest) -> Page:
         guide=not any(overview.groups.values()) and view.access.allows_somewhere(Action.CREATE),
         pipelines=tuple(sorted(lines, key=lambda line: _STATUSES.index(line.status))[:_SHOWN_PIPELINES]),
         statuses=tuple((status, statuses[status]) for status in _STATUSES if statuses[status]),
+        statuses_cut=len(pipelines) > _PIPELINES,
         more_pipelines=len(pipelines) > _SHOWN_PIPELINES,
         requests=requests,
         more_requests=more_requests,
@@ -114,6 +118,7 @@ def page(view: View, request: UIRequest) -> Page:
         complete=overview.complete,
         owners=tuple(_build_owner(view, owner) for owner in overview.owners[:_SHOWN_OWNERS]),
         more_owners=len(overview.owners[_SHOWN_OWNERS:]),
+        owners_cut=any(number > MAX_GROUPS for number in overview.groups.values()),
         flow=build_flow(view, request, at),
     )
     return Page(template="home.html", title=name, content=content, live=True)

@@ -19,6 +19,8 @@ from signalbook.values import JSONObject, format_timestamp, parse_timestamp
 PIPELINES: Final = "/-/pipelines"
 OUTCOMES: Final = (("landed", "landed"), ("dead", "dead letters"), ("dropped", "dropped"))
 _UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"))
+_NOW: Final = timedelta(minutes=1)
+"""The age up to which a time is now. The clocks of servers differ, so a time may be in the future."""
 _LONGEST_AGE: Final = timedelta(days=60)
 """The age up to which a time is shown relative to now."""
 
@@ -72,8 +74,8 @@ def find_status(finished: str, grade: str, settings: Settings, at: datetime) -> 
     """Return ``failing`` if too many messages of the newest batch were rejected, ``late`` if that batch is too old."""
     if grade == "no":
         return "failing"
-    limit = timedelta(hours=settings.pipeline_late_hours)
-    return "late" if limit and at - parse_timestamp(finished) > limit else "ok"
+    age_hours = (at - parse_timestamp(finished)).total_seconds() / 3600
+    return "late" if settings.pipeline_late_hours and age_hours > settings.pipeline_late_hours else "ok"
 
 
 def grade_share(part: int, whole: int, settings: Settings) -> str:
@@ -102,10 +104,13 @@ def format_duration(seconds: float | None) -> str:
 
 
 def format_age(timestamp: str, at: datetime) -> Shown:
-    """Return a time relative to ``at``, with the exact time as its title. An old time is shown as it is."""
+    """Return a time relative to ``at``, with the exact time as its title.
+
+    An old time and one in the future are shown as they are.
+    """
     time = parse_timestamp(timestamp)
     age = at - time
-    if age > _LONGEST_AGE:
+    if not -_NOW < age <= _LONGEST_AGE:
         return moment(timestamp)
-    text = f"{format_duration(age.total_seconds())} ago" if age > timedelta(minutes=1) else "just now"
+    text = f"{format_duration(age.total_seconds())} ago" if age > _NOW else "just now"
     return Shown(kind="time", text=text, href=timestamp, title=f"{time:%Y-%m-%d %H:%M:%S} UTC")

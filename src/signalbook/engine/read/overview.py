@@ -14,6 +14,7 @@ from signalbook.access.base import Action
 from signalbook.batches import batched
 from signalbook.engine.read.impact import BackwardLinks
 from signalbook.engine.read.view import View
+from signalbook.model import Model
 from signalbook.storage.base import Row
 from signalbook.xid import ROOT, Xid
 
@@ -24,7 +25,10 @@ MAX_GROUPS: Final = 200
 MAX_DEFINITIONS: Final = 200
 """The number of definitions of each type that are read."""
 MAX_COUNTED: Final = 2_000
-"""The number of Resources that are counted one by one for callers who cannot read everything."""
+"""The number of Resources after which no more are counted one by one, for callers who cannot read everything.
+
+Groups are counted whole, so there may be more.
+"""
 _GROUPS_AT_ONCE: Final = 10
 _MAX_LINKS: Final = 5_000
 _MAX_OWNER_CHARS: Final = 100
@@ -87,7 +91,8 @@ def read_overview(view: View) -> Overview:
     else:
         resources, counted = _count_resources(view, rows)
         counted = counted and complete_groups
-    definitions = list(_list_definitions(view, rows, resources))
+    totals = {types: number for types, number in resources.items() if _are_definitions(view.model, *types)}
+    definitions = list(_list_definitions(view, rows, totals))
     # Without endpoints nothing can use a message.
     usable = [item.xid for item in definitions if groups.get(_ENDPOINTS) or item.xid.resource_type != _MESSAGES]
     unused = _find_unused(view, usable)
@@ -98,7 +103,7 @@ def read_overview(view: View) -> Overview:
         owners=_list_owners(rows),
         deprecated=tuple(definition for definition in definitions if definition.deprecated),
         unused=tuple(definition for definition in definitions if definition.xid in unused),
-        complete=complete_groups and len(definitions) == sum(resources.values()),
+        complete=counted and complete_groups and len(definitions) == sum(totals.values()),
     )
 
 
@@ -140,12 +145,15 @@ def _list_owners(groups: Sequence[Row]) -> tuple[Owner, ...]:
     )
 
 
-def _list_definitions(view: View, groups: Sequence[Row], resources: Iterable[tuple[str, str]]) -> Iterator[Definition]:
-    """Yield the first messages and Resources with documents in ``groups``, of each type in ``resources``."""
-    for group_type, resource_type in resources:
-        kind = view.model.groups[group_type].resources.get(resource_type)
-        if kind is None or not (kind.hasdocument or resource_type == _MESSAGES):
-            continue
+def _are_definitions(model: Model, group_type: str, resource_type: str) -> bool:
+    """Return True if Resources of a type are messages or have documents."""
+    kind = model.groups[group_type].resources.get(resource_type)
+    return kind is not None and (kind.hasdocument or resource_type == _MESSAGES)
+
+
+def _list_definitions(view: View, groups: Sequence[Row], types: Iterable[tuple[str, str]]) -> Iterator[Definition]:
+    """Yield the first Resources in ``groups`` of each of ``types``, which are Group types with Resource types."""
+    for group_type, resource_type in types:
         parents = [row.key for row in groups if row.xid.group_type == group_type]
         rows = list(view.reader.children(parents, resource_type, limit=MAX_DEFINITIONS))
         defaults = view.reader.get_many([row.default_version for row in rows if row.defaultversionid])

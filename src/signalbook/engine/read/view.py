@@ -159,14 +159,6 @@ class View:
         position = self._outbox.position()
         return "".join(f"{position} {record.correlationid}" for record in self._outbox.records(position - 1, 1))
 
-    def list_latest(self, most: int, *, among: int = 200) -> list[Record]:
-        """Return the newest committed changes that ``access`` can see, the newest first, at most ``most``.
-
-        Only the last ``among`` changes are read.
-        """
-        records = self._outbox.records(max(0, self._outbox.position() - among), among)
-        return [record for record in reversed(records) if is_shown(record, self.access)][:most]
-
     def position(self) -> int:
         """Return the position of the last change. A stream of later changes starts after it."""
         return self._outbox.position()
