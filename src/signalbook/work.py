@@ -24,13 +24,13 @@ T = TypeVar("T")
 
 IN_TURN: Final = 10_000
 """The number of steps that a write may do in its turn. They take a few milliseconds, about as long as a second try."""
-_AT_ONCE: Final = 64 * 1024 * 1024
+_MAX_HELD_BYTES: Final = 64 * 1024 * 1024
 """If the documents that postponed work holds have more bytes than this, the write is interrupted at once."""
-_LOOK_EVERY: Final = 500
+_STEPS_BETWEEN_LOOKS: Final = 500
 """The number of steps between two checks of the time."""
-_BUSY: Final = 0.002
+_BUSY_SECONDS: Final = 0.002
 _PAUSE_SECONDS: Final = 0.0002
-"""The pause after ``_BUSY`` seconds of work, in which threads that wait for the interpreter can run."""
+"""The pause after ``_BUSY_SECONDS`` of work, in which threads that wait for the interpreter can run."""
 
 
 class TooComplex(SignalbookError):
@@ -147,7 +147,7 @@ class Work:
         self._spent += steps
         if self._spent > self._most:
             raise TooComplex(self._steps) if self._most == self._steps else _NotInTurn
-        if self._resumed is not None and self._spent - self._looked >= _LOOK_EVERY:
+        if self._resumed is not None and self._spent - self._looked >= _STEPS_BETWEEN_LOOKS:
             self._looked = self._spent
             self._look_at_clock(self._resumed)
 
@@ -169,7 +169,7 @@ class Work:
         if key not in self.postponed:
             self.postponed[key] = partial(later, *map(self._hold, contents))
             self.size += max(0, size - sum(map(len, contents)))
-        if self.size > _AT_ONCE:
+        if self.size > _MAX_HELD_BYTES:
             raise Postponed
         return None
 
@@ -202,7 +202,7 @@ class Work:
         now = time.perf_counter()
         if self._took + now - resumed > self._seconds:
             raise OutOfTime(self._seconds)
-        if now - self._paused > _BUSY:
+        if now - self._paused > _BUSY_SECONDS:
             time.sleep(_PAUSE_SECONDS)
             self._paused = time.perf_counter()
 

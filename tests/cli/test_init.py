@@ -180,6 +180,23 @@ def test_definitions_are_inferred(
     assert run(job).tally.landed.total() == len(EVENTS)
 
 
+def test_input_is_found_from_a_linked_folder(write_events: Callable[[str], Path], tmp_path: Path, cli: Cli) -> None:
+    write_events("web.jsonl")
+    (tmp_path / "deep/er").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("deep/er")
+    assert cli("init", "link/new", "--from", "web.jsonl").code == 0
+    (path,) = tomllib.loads(Path("link/new/job.toml").read_text())["inputs"]
+    assert Path("link/new", path).is_file()
+
+
+@pytest.mark.parametrize("text", ["schemagroups: [a]", "schemagroups: {g: {schemas: [a]}}", "[a]"])
+def test_malformed_definitions_are_copied_as_they_are(text: str, write_events: Callable[[str], Path], cli: Cli) -> None:
+    path = write_events("web.jsonl")
+    Path("odd.yaml").write_text(text)
+    assert cli("init", "new", "--from", path, "--definitions", "odd.yaml").code == 0
+    assert Path("new/definitions/odd.yaml").read_text() == text
+
+
 def test_definitions_of_a_trial_are_copied(write_events: Callable[[str], Path], cli: Cli) -> None:
     path = write_events("web.jsonl")
     steps = cli("try", "web.jsonl").out

@@ -213,8 +213,9 @@ def _add_rules(document: JSON) -> bool:
 
 def _make_relative(text: str, folder: Path) -> str:
     """Return the path ``text`` as it is named in ``folder``. URLs and absolute paths stay."""
+    # The folder may be a link: ".." leads out of the folder that it leads to.
     is_fixed = "://" in text or Path(text).is_absolute()
-    return text if is_fixed else Path(os.path.relpath(text, folder)).as_posix()
+    return text if is_fixed else Path(os.path.relpath(text, folder.resolve())).as_posix()
 
 
 def _build_files(content: _Content, path: str) -> Iterator[tuple[str, bytes]]:

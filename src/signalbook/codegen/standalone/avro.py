@@ -21,7 +21,7 @@ BASE64: Final = "base64"
 
 
 class AvroSchemas:
-    """The schemas of one document; ``document`` has them by names, and grows as schemas are asked for."""
+    """The schemas that were requested of one document. ``document`` has them by name."""
 
     format: Final[Literal["avro"]] = "avro"
 
@@ -29,7 +29,7 @@ class AvroSchemas:
         self.document: JSONObject = {}
 
     def of(self, schema: Any) -> str:
-        """The name of a schema. Raises ``Inexpressible``."""
+        """Return the name of a schema, which is added to ``document`` if it is new. Raises ``Inexpressible``."""
         assert isinstance(schema, AvroSchema)
         normal = _normalise(schema.names.complete(schema.type))
         for name, other in self.document.items():

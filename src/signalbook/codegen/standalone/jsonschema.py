@@ -50,7 +50,7 @@ Place = tuple[JSON, str]
 
 
 class JsonSchemas:
-    """The schemas of one document, and of what it refers to; they grow as schemas are asked for.
+    """The schemas that were requested of one document, and those they refer to.
 
     ``rules`` are schemas in the normal form, except that each sub-schema is its place in ``rules``. ``pattern`` makes
     a pattern that the language's engine reads, and raises ``Inexpressible`` if there is none.
@@ -105,7 +105,7 @@ class JsonSchemas:
 
     @property
     def document(self) -> JSONObject:
-        """The schemas in the normal form: the definitions that ``of`` returned the names of, and those these refer to.
+        """The schemas in the normal form: those whose names ``of`` has returned, and those they refer to.
 
         A schema that no reference leads to stands where it is used, so schemas are nested as in the document.
         """
@@ -118,11 +118,11 @@ class JsonSchemas:
         return {"$schema": _DIALECT, "$defs": {str(place): writer.definition(place) for place in definitions}}
 
     def of(self, schema: Any) -> str:
-        """The name of a schema of the document in ``$defs``. Raises ``Inexpressible``."""
+        """Return the name of a schema of the document in ``$defs``. Raises ``Inexpressible``."""
         return str(self.at(schema.uri))
 
     def at(self, uri: str) -> int:
-        """The place of the schema at a URI. Raises ``Inexpressible``."""
+        """Return the place of the schema at a URI in ``rules``. Raises ``Inexpressible``."""
         base, _, _ = uri.partition("#")
         place = self._index(*self._resolve(uri, base))
         while self._waiting:

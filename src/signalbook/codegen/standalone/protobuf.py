@@ -22,7 +22,7 @@ _SUPPORTED: Final = frozenset(
 
 
 class ProtobufFiles:
-    """The files of one document and those it imports; the set grows as messages are asked for."""
+    """The files that declare the requested messages of one document, and those they import."""
 
     format: Final[Literal["protobuf"]] = "protobuf"
 
@@ -40,7 +40,7 @@ class ProtobufFiles:
         return b64encode(files.SerializeToString(deterministic=True)).decode()
 
     def of(self, schema: Any) -> str:
-        """The full name of the message of a schema. Raises ``Inexpressible``."""
+        """Return the full name of the message of a schema, and add its file. Raises ``Inexpressible``."""
         assert isinstance(schema, ProtobufSchema)
         _check(schema.descriptor, set())
         self._add_file(schema.descriptor.file)

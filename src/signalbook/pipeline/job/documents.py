@@ -145,7 +145,7 @@ def iterate_resources(document: JSONObject, plural: str) -> Iterator[tuple[str, 
             continue
         for group_id, group in groups.items():
             resources = group.get(plural) if isinstance(group, dict) else None
-            for resource_id, resource in (resources or {}).items():
+            for resource_id, resource in resources.items() if isinstance(resources, dict) else ():
                 yield _build_xid(group_type, group_id, plural, resource_id), resource
 
 
