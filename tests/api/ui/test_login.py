@@ -120,17 +120,19 @@ def test_pages_of_a_session_are_not_cached(client: Client, store: Store) -> None
     mix up the readers.
     """
     ann, eve, nobody = Visitor(client), Visitor(client), Visitor(client)
-    tag = nobody.show("/messagegroups/open").headers["etag"]
+    tag = nobody.show("/messagegroups/open/messages").headers["etag"]
     ann.log_in(secret_of(store, "ann", "team"))
     eve.log_in(secret_of(store, "eve", "team"))
-    for path in ("/ui/messagegroups/open", "/messagegroups/open", "/export", "/ui/nothing", "/ui/-/identity"):
+    pages = ("/ui/messagegroups/open", "/ui/messagegroups/open/messages", "/ui/nothing", "/ui/-/identity")
+    for path in (*pages, "/messagegroups/open", "/export"):
         answer = ann.send("GET", path)
         assert (answer.headers["cache-control"], "etag" in answer.headers) == ("no-store", False), path
     for visitor, name in ((ann, "You are ann"), (eve, "You are eve"), (nobody, "Log in"), (ann, "You are ann")):
-        page = visitor.show("/messagegroups/open", headers={"If-None-Match": tag} if visitor is not nobody else {})
+        headers = {"If-None-Match": tag} if visitor is not nobody else {}
+        page = visitor.show("/messagegroups/open/messages", headers=headers)
         assert name in page.links(), name
         assert page.headers["vary"].startswith("Cookie")
-    assert nobody.send("GET", "/ui/messagegroups/open", headers={"If-None-Match": tag}).status_code == 304
+    assert nobody.send("GET", "/ui/messagegroups/open/messages", headers={"If-None-Match": tag}).status_code == 304
 
 
 def test_a_session_may_what_its_token_may(client: Client, store: Store) -> None:
