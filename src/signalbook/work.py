@@ -166,7 +166,8 @@ class Work:
             if isinstance(result, RegistryError):
                 raise result
             return result
-        if key not in self.postponed:
+        # A batch goes on with its next item after ``Postponed``. Then nothing more is held.
+        if key not in self.postponed and self.size <= _MAX_HELD_BYTES:
             self.postponed[key] = partial(later, *map(self._hold, contents))
             self.size += max(0, size - sum(map(len, contents)))
         if self.size > _MAX_HELD_BYTES:
