@@ -56,6 +56,7 @@ def test_page_shows_the_impact_of_the_api(client: Client) -> None:
     assert page.links()["As a graph"] == f"/ui/-/relations{ORDER}"
     assert client.get(page.links()["As JSON"].removeprefix("http://testserver")).status_code == 200
     assert show(client, ORDER).links()["What depends on this"] == f"/ui/-/impact{ORDER}"
+    assert show(client, f"/-/impact{PLACED}").links()["Order placed"] == f"/ui{PLACED}"
 
 
 def test_only_entities_with_documents_have_a_form(client: Client) -> None:

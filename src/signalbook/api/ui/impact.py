@@ -20,6 +20,7 @@ from signalbook.api.ui.documents import format_json
 from signalbook.api.ui.entities import build_title
 from signalbook.api.ui.forms import format_field
 from signalbook.api.ui.formtokens import FormTokens
+from signalbook.api.ui.names import find_names
 from signalbook.api.ui.pages import PATH, FormPage, Page, Pages, build_crumbs, restore_hidden
 from signalbook.api.ui.pipelinestatus import PIPELINES
 from signalbook.api.ui.relations import find_entity
@@ -129,17 +130,17 @@ class ImpactPages:
         return [Route(f"{PATH}{IMPACT}/{{path:any}}", page)]
 
     async def _show(self, request: HTTPRequest) -> Response:
-        xid, form = await self._kernel.workers.read(partial(self._load_form, request))
+        xid, name, form = await self._kernel.workers.read(partial(self._load_form, request))
         impact = await self._kernel.workers.read(partial(build_impact_document, self._api.context(request), xid))
-        return await self._page(request, xid, form, impact)
+        return await self._page(request, xid, name, form, impact)
 
     async def _try(self, request: HTTPRequest) -> Response:
         entered = parse_form(await request.body(_MAX_FORM_BYTES), request, most=_FIELDS)
         await self._tokens.require(entered.get("token", ""), request, _read_path(request))
-        xid, form = await self._kernel.workers.read(partial(self._load_form, request))
+        xid, name, form = await self._kernel.workers.read(partial(self._load_form, request))
         if form is None:
             raise request.wrong("only what has a document can be tried")
-        text, name, rule = (entered.get(field, "") for field in ("document", "format", "compatibility"))
+        text, format_name, rule = (entered.get(field, "") for field in ("document", "format", "compatibility"))
         # Browsers end lines with CR LF.
         text = text.replace("\r\n", "\n")
         if rule and rule not in RULES:
@@ -147,23 +148,24 @@ class ImpactPages:
         candidate = CandidateDocument(
             target=xid,
             content=restore_hidden(text).encode("utf-8", "replace"),
-            format=name.strip()[:_MAX_CELL_CHARS],
+            format=format_name.strip()[:_MAX_CELL_CHARS],
             compatibility=rule or None,
         )
         if not candidate.content:
             raise request.wrong("the document is empty: enter one to try")
         trial = await self._api.tried(candidate, request)
-        filled = _build_form(xid, format_field(text), name[:_MAX_CELL_CHARS], rule)
-        return await self._page(request, xid, filled, trial)
+        filled = _build_form(xid, format_field(text), format_name[:_MAX_CELL_CHARS], rule)
+        return await self._page(request, xid, name, filled, trial)
 
-    def _load_form(self, request: HTTPRequest) -> tuple[Xid, TrialForm | None]:
-        """Return the entity of the page, with the initial values of the form."""
+    def _load_form(self, request: HTTPRequest) -> tuple[Xid, str, TrialForm | None]:
+        """Return the entity of the page, its name, and the initial values of the form."""
         access: Access = request.access
         access.require(Action.READ, ROOT)
         with self._kernel.engine.reading(access) as view:
             xid = find_entity(view, _read_path(request))
+            name = find_names(view, {xid}).get(xid, "")
             if view.model.documented_type(xid) is None:
-                return xid, None
+                return xid, name, None
             stored = load_schema(view, xid)
         content = stored.content or b""
         try:
@@ -175,11 +177,13 @@ class ImpactPages:
         except UnicodeDecodeError:
             text = ""
         field_text = format_field(text)
-        return xid, _build_form(xid, field_text if len(field_text) <= _FILLED else "", stored.format, "")
+        return xid, name, _build_form(xid, field_text if len(field_text) <= _FILLED else "", stored.format, "")
 
-    async def _page(self, request: HTTPRequest, xid: Xid, form: TrialForm | None, impact: JSONObject) -> Response:
+    async def _page(
+        self, request: HTTPRequest, xid: Xid, name: str, form: TrialForm | None, impact: JSONObject
+    ) -> Response:
         token = await self._tokens.token(request, _read_path(request))
-        page = _build_page(xid, _build_impact_content(xid, form and replace(form, token=token.text), impact))
+        page = _build_page(xid, _build_impact_content(xid, name, form and replace(form, token=token.text), impact))
         return self._pages.build_response(page, request.root, NO_STORE, *token.headers)
 
 
@@ -188,7 +192,8 @@ def build_dependents_page(view: View, xid: Xid) -> Page:
     impact = view.find_impact(xid)
     dependents = [dependent.to_json() for dependent in impact.dependents]
     document = {"dependents": dependents, "complete": impact.complete, "pipelines": [], "subscriptions": [], "cut": []}
-    return _build_page(xid, _build_impact_content(xid, None, document))
+    name = find_names(view, {xid}).get(xid, "")
+    return _build_page(xid, _build_impact_content(xid, name, None, document))
 
 
 def _build_page(xid: Xid, content: ImpactContent) -> Page:
@@ -211,13 +216,13 @@ def _build_form(xid: Xid, text: str, format: str, rule: str) -> TrialForm:
     )
 
 
-def _build_impact_content(xid: Xid, form: TrialForm | None, impact: JSONObject) -> ImpactContent:
+def _build_impact_content(xid: Xid, name: str, form: TrialForm | None, impact: JSONObject) -> ImpactContent:
     lines = _take_fitting(
         [_render_dependent(dependent) for dependent in _sort_worst_first(impact["dependents"])[:_MAX_LINES]]
     )
     return ImpactContent(
         xid=str(xid),
-        name=build_title(xid),
+        name=build_title(xid, name),
         json=f"/impact?xid={xid}",
         dependents=lines,
         pipelines=tuple(
