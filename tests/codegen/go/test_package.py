@@ -228,6 +228,7 @@ def test_defaults_of_logical_types_and_bytes(run: suite.Run) -> None:
     ("value", "paths"),
     [
         ({"a": 1, "u": 2**64 - 1, "e": "X"}, []),
+        ({"a": 1.0, "u": 100.0, "e": "X"}, []),
         ({}, ["data/a"]),
         ({"a": None, "e": "7", "u": -1}, ["data/e", "data/u", "data/a"]),
         ({"a": 2**31, "m": {"x": 1}}, ["data/a", "data/m/x"]),

@@ -33,8 +33,9 @@ func scalar(field protoreflect.FieldDescriptor, value any) (protoreflect.Value, 
 		real, err := number.Float64()
 		return protoreflect.ValueOfFloat64(real), err == nil
 	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		whole, err := strconv.ParseUint(string(number), 10, 64)
-		return protoreflect.ValueOfUint64(whole), err == nil
+		if whole, err := strconv.ParseUint(string(number), 10, 64); err == nil {
+			return protoreflect.ValueOfUint64(whole), true
+		}
 	}
 	whole, isWhole := values.Integer(number)
 	switch field.Kind() {
@@ -42,6 +43,8 @@ func scalar(field protoreflect.FieldDescriptor, value any) (protoreflect.Value, 
 		return protoreflect.ValueOfInt32(int32(whole)), isWhole && int64(int32(whole)) == whole
 	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
 		return protoreflect.ValueOfUint32(uint32(whole)), isWhole && int64(uint32(whole)) == whole
+	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		return protoreflect.ValueOfUint64(uint64(whole)), isWhole && whole >= 0
 	}
 	return protoreflect.ValueOfInt64(whole), isWhole
 }
