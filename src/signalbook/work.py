@@ -88,7 +88,7 @@ class Work:
 
     @contextmanager
     def in_turn(self) -> Iterator[None]:
-        """Return a context for the write's turn, in which ``worked_out`` and ``spend`` count for this work.
+        """Return a context for the write's turn, in which ``compute_or_postpone`` and ``spend`` count for this work.
 
         Raises ``Postponed`` at its end if the block postponed work. ``Postponed`` also replaces an error of the block,
         because errors are reported only when all are known. It does not replace ``TooComplex``: more work cannot help.
@@ -155,10 +155,10 @@ class Work:
         """Make the thread that does this work raise ``Abandoned`` soon. Any thread may call this."""
         self._abandoned = True
 
-    def worked_out(
+    def compute_or_postpone(
         self, key: Hashable, compute: Callable[..., T], later: Callable[..., T], contents: Sequence[bytes], size: int
     ) -> T | None:
-        """Return or raise the result of ``compute``, or None if it is postponed. See the function ``worked_out``."""
+        """Return or raise the result of ``compute``, or None if it is postponed. See the function of this name."""
         if key not in self.results and key not in self.postponed:
             self._try(key, partial(compute, *contents), size)
         if key in self.results:
@@ -219,7 +219,7 @@ def spend(steps: int = 1) -> None:
         work.spend(steps)
 
 
-def worked_out(
+def compute_or_postpone(
     key: Hashable,
     compute: Callable[..., T],
     *,
@@ -237,11 +237,11 @@ def worked_out(
     if work is None:
         return compute(*contents)
     size = sum(map(len, contents)) if size is None else size
-    return work.worked_out(key, compute, later or compute, contents, size)
+    return work.compute_or_postpone(key, compute, later or compute, contents, size)
 
 
 def known_result(key: Hashable) -> Any:
-    """Return the result of ``worked_out`` for ``key`` in the current request, or None if there is no result."""
+    """Return the result for ``key`` that ``compute_or_postpone`` has stored in the current request, or None."""
     work = _WORK.get()
     result = None if work is None else work.results.get(key)
     return None if isinstance(result, RegistryError) else result

@@ -135,7 +135,7 @@ def check_documents(
     frozen = [document.references.freeze(uris) for document, uris in zip(documents, resolved, strict=True)]
     # Without the contents: postponed work gets them from ``work``, which has each of them only once.
     forms = [(document.format, document.is_text) for document in documents]
-    return work.worked_out(
+    return work.compute_or_postpone(
         key,
         partial(_check_contents, check, forms, [document.references for document in documents]),
         later=partial(_check_after_turn, find_substitute, check, forms, frozen),

@@ -9,7 +9,7 @@ from tests.api.confluent.conftest import Api, record
 from signalbook.api.confluent import equivalence
 from signalbook.api.confluent.resolution import load_referred_schemas
 from signalbook.api.confluent.versions import SchemaVersion
-from signalbook.work import worked_out
+from signalbook.work import compute_or_postpone
 
 AVRO = '{"type":"record","name":"N","owner":"x","fields":[{"name":"a","type":"string"}],"doc":"d"}'
 JSON_SCHEMA = '{"type":"object","properties":{"b":{"type":"string"},"a":{"type":"string"}}}'
@@ -90,11 +90,11 @@ def test_references_of_versions_are_read_until_one_is_equal(api: Api, monkeypatc
 
     def work_out(key: Any, compute: Any, *, later: Any, size: int) -> Any:
         sizes.append(size)
-        return worked_out(key, compute, later=later, size=size)
+        return compute_or_postpone(key, compute, later=later, size=size)
 
     monkeypatch.setattr(equivalence, "_VERSIONS_AT_ONCE", 2)
     monkeypatch.setattr(equivalence, "load_referred_schemas", load)
-    monkeypatch.setattr(equivalence, "worked_out", work_out)
+    monkeypatch.setattr(equivalence, "compute_or_postpone", work_out)
     whole = {"type": "record", "name": "R3", "fields": [{"name": "h", "type": header}]}
     assert api.ask("POST", "/subjects/s", {"schema": json.dumps(whole)})["version"] == 4
     assert read == [6, 5, 4, 3]

@@ -96,6 +96,6 @@ def test_patterns_are_work() -> None:
         f'base="xs:string">{schema}</xs:restriction></xs:simpleType></xs:schema>'
     ).encode()
     with pytest.raises(work.Postponed), budget.in_turn():
-        assert work.worked_out("it", lambda: FORMAT.check(document, "XSD/1.0"), size=len(document)) is None
+        assert work.compute_or_postpone("it", lambda: FORMAT.check(document, "XSD/1.0"), size=len(document)) is None
     with pytest.raises(work.TooComplex):
         budget.work_out()

@@ -20,7 +20,7 @@ def requests(*headers: tuple[str, str], required: bool = True, **options: Any) -
 
 
 def found(index: DefinitionIndex, values: dict[str, Any]) -> list[str]:
-    return [d.message_id for leaf in index.leaves(values) for d in leaf.definitions]
+    return [d.message_id for leaf in index.find_buckets(values) for d in leaf.definitions]
 
 
 def over_events(contract: Contract) -> DefinitionIndex:
@@ -37,14 +37,14 @@ def test_a_type_leads_to_its_definition_alone(count: int) -> None:
     """One lookup in one table suffices, regardless of the number of definitions (K-14, K-32)."""
     contract = make_contract({f"m{i}": events(type=f"t{i}", source="/s/{x}") for i in range(count)})
     assert found(over_events(contract), {"type": "t7", "source": "/s/1"}) == ["m7"]
-    assert over_events(contract).leaves({"type": "other"}) == []
+    assert over_events(contract).find_buckets({"type": "other"}) == []
 
 
 def test_many_definitions_of_one_type_are_distinguished_by_the_rest() -> None:
     """The other attributes distinguish definitions with the same type (K-14)."""
     contract = make_contract({f"m{i}": events(type="t", source=f"/s/{i}") for i in range(1000)})
     assert found(over_events(contract), {"type": "t", "source": "/s/42"}) == ["m42"]
-    assert len(over_events(contract).wider({"type": "t", "source": "/none"})) <= 20
+    assert len(over_events(contract).find_wider({"type": "t", "source": "/none"})) <= 20
 
 
 def test_templates_distinguish_definitions() -> None:
@@ -122,13 +122,13 @@ def test_constants_in_the_payload_narrow_the_choice(payload: Any, expected: list
     """Constants of the schema exclude definitions (K-30)."""
     kinds = [action(action=["opened"]), action(action=["closed"], kind=[1]), action(action=["closed"], kind=[2])]
     candidates = bucket(*kinds, {"type": "object"})
-    assert [definition.message_id for definition in candidates.narrowed(payload)] == expected
+    assert [definition.message_id for definition in candidates.narrow(payload)] == expected
 
 
 def test_a_payload_is_compared_with_no_definition_it_cannot_be() -> None:
     """The 500 definitions differ only in one value of the payload (K-30)."""
     candidates = bucket(*(action(action=[f"a{i}"]) for i in range(500)))
-    assert [definition.message_id for definition in candidates.narrowed({"action": "a42"})] == ["m42"]
+    assert [definition.message_id for definition in candidates.narrow({"action": "a42"})] == ["m42"]
 
 
 def test_every_matching_definition_is_found() -> None:
@@ -143,4 +143,4 @@ def test_every_matching_definition_is_found() -> None:
 
 
 def _all(index: DefinitionIndex, values: dict[str, Any]) -> list[CompiledDefinition]:
-    return [definition for leaf in index.leaves(values) for definition in leaf.definitions]
+    return [definition for leaf in index.find_buckets(values) for definition in leaf.definitions]

@@ -25,7 +25,7 @@ from signalbook.confluent.protobuf import list_numbers, normalize_document, spli
 from signalbook.confluent.schemas import Reference, canonical_text, read_stored_references, schema_type
 from signalbook.formats import SchemaError
 from signalbook.values import JSON, JSONObject, digest
-from signalbook.work import Postponed, known_result, spend, worked_out
+from signalbook.work import Postponed, compute_or_postpone, known_result, spend
 
 _NOT_FOUND: Final = -1
 _VERSIONS_AT_ONCE: Final = 100
@@ -88,7 +88,7 @@ def find_equivalent(
     for batch in batched(newest_first, _VERSIONS_AT_ONCE):
         candidates = list(_list_candidates(subjects, sent, batch))
         key = _make_key(sent, candidates)
-        position = worked_out(
+        position = compute_or_postpone(
             key,
             partial(_find_first_equal, sent, candidates),
             later=partial(_find_unless_found, sent, candidates, tuple(postponed)),

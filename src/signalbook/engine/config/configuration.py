@@ -17,7 +17,7 @@ from signalbook.model import Included, Loader, Model, compile_model
 from signalbook.storage.settings import SettingsReader
 from signalbook.storage.store import WriteTransaction
 from signalbook.values import JSON, JSONObject
-from signalbook.work import Postponed, worked_out
+from signalbook.work import Postponed, compute_or_postpone
 from signalbook.xid import ROOT, Xid
 
 CAPABILITIES = "capabilities"
@@ -161,7 +161,7 @@ class ConfigurationWriter:
         old, settings = self.configuration.model, self._transaction.settings
         if source is not None and not isinstance(source, dict):
             raise RegistryError("model_error", subject="/model", error_detail="a model needs to be a JSON object")
-        new = worked_out("model", partial(compile_model, source or {}, include=included.load))
+        new = compute_or_postpone("model", partial(compile_model, source or {}, include=included.load))
         if new is None:
             raise Postponed
         _check_singulars(old, new)

@@ -54,7 +54,7 @@ _NO_DESCRIPTION: Final = DocumentDescription()
 def describe(tree: WorkingTree, documents: Documents) -> dict[Xid, DocumentDescription]:
     """Describe the new documents of a write, by the xid of their Version.
 
-    A document whose description takes too long now is left out: see ``work.worked_out``.
+    A document whose description takes too long now is left out: see ``work.compute_or_postpone``.
     """
     return {
         version.xid: description
@@ -248,7 +248,7 @@ def _describe_document(
 
     # The check of this document finds the names of other documents. As long as it is not done, it is part of this work.
     size = len(content) if find_findings(name, form) is None else len(content) // _BYTES_PER_STEP
-    return work.worked_out(("described", name, form), describe_content, contents=[content], size=size)
+    return work.compute_or_postpone(("described", name, form), describe_content, contents=[content], size=size)
 
 
 def _read_inline(attributes: JSONObject) -> tuple[object, ...]:

@@ -357,11 +357,11 @@ class Contract:
         if subject.event is None:
             leaves: list[IndexBucket] = []
             if self._mapped and (mapped := self._mapped.get(protocol)) is not None:
-                leaves = mapped.leaves(subject.values)
+                leaves = mapped.find_buckets(subject.values)
         else:
-            leaves = self.events.leaves(subject.event.attributes) if self.events else []
+            leaves = self.events.find_buckets(subject.event.attributes) if self.events else []
         if self._natives and (natives := self._natives.get(protocol)) is not None:
-            return leaves + natives.leaves(subject.values)
+            return leaves + natives.find_buckets(subject.values)
         return leaves
 
     def _look_wider(
@@ -389,11 +389,11 @@ class Contract:
     def _find_wider(self, subject: MatchSubject) -> list[CompiledDefinition]:
         protocol, definitions = subject.message.protocol, []
         if subject.event is not None and self.events is not None:
-            definitions += self.events.wider(subject.event.attributes)
+            definitions += self.events.find_wider(subject.event.attributes)
         elif protocol in self._mapped:
-            definitions += self._mapped[protocol].wider(subject.values)
+            definitions += self._mapped[protocol].find_wider(subject.values)
         if protocol in self._natives:
-            definitions += self._natives[protocol].wider(subject.values)
+            definitions += self._natives[protocol].find_wider(subject.values)
         return definitions
 
     def _decide_unmatched(
@@ -460,7 +460,7 @@ def _find_candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequenc
         return leaves[0].definitions
     if sum(len(leaf.definitions) for leaf in leaves) > 1:
         payload.decode_json()
-        candidates = [definition for leaf in leaves for definition in leaf.narrowed(payload.value)]
+        candidates = [definition for leaf in leaves for definition in leaf.narrow(payload.value)]
         if candidates:
             return candidates
     # If no schema can accept the payload, keep some definitions, so that their violations are reported.
@@ -505,10 +505,10 @@ def _find_presumed_candidates(leaves: Sequence[IndexBucket], payload: Payload) -
         return everything
     candidates: list[CompiledDefinition] = []
     for leaf in leaves:
-        members = leaf.glimpse(payload.body() or b"")
+        members = leaf.read_constants(payload.body() or b"")
         if members is None:
             return ()
-        candidates += leaf.narrowed(members)
+        candidates += leaf.narrow(members)
     return candidates
 
 

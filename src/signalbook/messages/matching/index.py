@@ -40,18 +40,18 @@ class IndexBucket:
             DefinitionIndex(entries) if len(entries) > MAX_TRIED and any(keys for _, keys in entries) else None
         )
 
-    def leaves(self, values: Values) -> list[IndexBucket]:
+    def find_buckets(self, values: Values) -> list[IndexBucket]:
         """Return this bucket, or the inner buckets whose definitions a message with ``values`` may fit."""
-        return [self] if self._inner is None else self._inner.leaves(values)
+        return [self] if self._inner is None else self._inner.find_buckets(values)
 
-    def narrowed(self, payload: JSON) -> tuple[CompiledDefinition, ...]:
+    def narrow(self, payload: JSON) -> tuple[CompiledDefinition, ...]:
         """Return the definitions whose schemas allow the constants in ``payload``. Other schemas cannot accept it."""
         if len(self.definitions) == 1 or not isinstance(payload, dict):
             return self.definitions
-        return self._by_payload.narrowed(payload)
+        return self._by_payload.narrow(payload)
 
-    def glimpse(self, body: bytes) -> dict[str, JSON] | None:
-        """Return the members of a JSON object that ``narrowed`` needs, or ``None`` if ``body`` is not a JSON object.
+    def read_constants(self, body: bytes) -> dict[str, JSON] | None:
+        """Return the members of a JSON object that ``narrow`` needs, or ``None`` if ``body`` is not a JSON object.
 
         Other members are skipped without checking their values.
         """
@@ -131,7 +131,7 @@ class DefinitionIndex:
         plain = len(names) == 1 and not (self._absent or self._trees or self._rest)
         self._only = (names[0], self.tables[names[0]]) if plain else None
 
-    def leaves(self, values: Values) -> list[IndexBucket]:
+    def find_buckets(self, values: Values) -> list[IndexBucket]:
         """Return the buckets for a message with ``values``. Every definition that it can fit is in one of them."""
         # Usually, events differ only by type. Then a single lookup is enough.
         if self._only is not None:
@@ -140,25 +140,23 @@ class DefinitionIndex:
             # Properties such as headers may have several values (a tuple), each with its own definitions.
             if type(value) is not tuple:
                 bucket = table.get(value)
-                return [] if bucket is None else bucket.leaves(values)
-        buckets = [leaf for bucket in self._find_buckets(values) for leaf in bucket.leaves(values)]
+                return [] if bucket is None else bucket.find_buckets(values)
+        buckets = [leaf for bucket in self._look_up(values) for leaf in bucket.find_buckets(values)]
         if self._unkeyed is not None:
             # If the type of an event is the id of a message without keys, the event belongs to that message (K-32).
             buckets.append(self._by_id.get(values.get("type", ""), self._unkeyed))
         return buckets
 
-    def wider(self, values: Values) -> list[CompiledDefinition]:
-        """Return the definitions to try if none in ``leaves`` fits: those with the same best key, and those without."""
-        shared = [
-            definition for bucket in self._find_buckets(values) for definition in bucket.definitions[:MAX_EXPLAINED]
-        ]
+    def find_wider(self, values: Values) -> list[CompiledDefinition]:
+        """Return the definitions to try if none in the buckets fits: with the same best key, or without a key."""
+        shared = [definition for bucket in self._look_up(values) for definition in bucket.definitions[:MAX_EXPLAINED]]
         return [*shared[:MAX_EXPLAINED], *(definition for definition, _ in self._rest)]
 
     def is_filed_by(self, name: str) -> bool:
         """Return True if the index uses only the property ``name``, and every definition has a key."""
         return not self._rest and {*self.tables, *self._absent, *self._trees} <= {name}
 
-    def _find_buckets(self, values: Values) -> list[IndexBucket]:
+    def _look_up(self, values: Values) -> list[IndexBucket]:
         buckets: list[IndexBucket] = []
         for name, table in self.tables.items():
             buckets += _lookup(table, values.get(name))
@@ -282,7 +280,7 @@ class _PayloadIndex:
         self._rest = tuple(rest)
         self._by_value = {value: tuple(same_value) for value, same_value in by_value.items()}
 
-    def narrowed(self, payload: Mapping[str, JSON]) -> tuple[CompiledDefinition, ...]:
+    def narrow(self, payload: Mapping[str, JSON]) -> tuple[CompiledDefinition, ...]:
         value = find_member(payload, self.path)
         # Objects and lists are not hashable, and are never constants of a schema here.
         by_constant = () if isinstance(value, (dict, list)) else self._by_value.get(value, ())

@@ -116,7 +116,7 @@ class PlainPath:
         self._contract = contract
         self._protocol = protocol
         self._target = target
-        self._index = AddressIndex(_find_plain_definitions(contract, protocol), protocol)
+        self._index = AddressIndex(_find_definitions_without_event(contract, protocol), protocol)
         self._prefixed = {definition.xid for definition in self._index.definitions if is_prefixed(definition)}
         self._routes: dict[tuple[str, str, bool], Route | None] = {}
         self._prefixed_plans: PlanCache = {}
@@ -329,7 +329,7 @@ def _select_fitting(batch: EventBatch, route: Route, events: Offsets) -> tuple[O
     return events[fits], route.checks.build_maps(batch, events[fits], numbers[fits])
 
 
-def _find_plain_definitions(contract: Contract, protocol: str) -> list[CompiledDefinition]:
+def _find_definitions_without_event(contract: Contract, protocol: str) -> list[CompiledDefinition]:
     """Return the definitions that messages without an event may fit.
 
     These are the definitions for the protocol. If it has none, they are the definitions without a protocol.
