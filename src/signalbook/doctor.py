@@ -23,8 +23,8 @@ from cryptography import x509
 
 from signalbook.access.base import AuthenticationUnavailable
 from signalbook.access.control import OPEN, AccessControl, read_policy_file
+from signalbook.access.issuers import IssuerError, TokenVerifier, fetch_keys
 from signalbook.access.login import LoginClient, find_secret_file
-from signalbook.access.oidc import IssuerError, TokenVerifier, fetch_keys
 from signalbook.access.policy import Policy
 from signalbook.access.review import list_warnings
 from signalbook.api.kernel.origins import is_loopback

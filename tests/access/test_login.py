@@ -14,8 +14,8 @@ from tests.access.issuer import AUDIENCE, ED_KEY, FakeIssuer, fake_issuer, raw_t
 
 from signalbook.access import login
 from signalbook.access.base import AuthenticationUnavailable, Unauthenticated
+from signalbook.access.issuers import TokenVerifier
 from signalbook.access.login import LoginAttempt, LoginClient, LoginFailed
-from signalbook.access.oidc import TokenVerifier
 from signalbook.access.sessions import LoggedIn
 from signalbook.settings import SettingError, Settings, load
 

@@ -16,10 +16,10 @@ import pytest
 from tests.access.provider import AUDIENCE, Browser, Provider, provider
 from tests.serving import serving
 
-from signalbook.access import oidc
+from signalbook.access import issuers
 from signalbook.access.base import Unauthenticated
+from signalbook.access.issuers import TokenVerifier
 from signalbook.access.login import LoginClient, LoginFailed
-from signalbook.access.oidc import TokenVerifier
 from signalbook.settings import Settings
 
 POLICY = {
@@ -85,7 +85,7 @@ def test_expired_tokens_and_tokens_for_another_audience_are_rejected(issuer: Pro
 
 def test_rotated_keys(issuer: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     """A token by the new key is taken at once, and ends those by the key that was withdrawn."""
-    monkeypatch.setattr(oidc, "PAUSE", 0.0)
+    monkeypatch.setattr(issuers, "PAUSE", 0.0)
     verifier = TokenVerifier(settings(issuer))
     old = issuer.machine_token()
     assert verifier.verify(old)

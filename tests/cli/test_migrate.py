@@ -5,9 +5,9 @@ from pathlib import Path
 from tests.storage.test_migrate import OLD_ROWS, USED_GROUPS, at_revision, run, used
 
 from signalbook.storage import open_store
+from signalbook.storage.entity_writing import GroupUsage
 from signalbook.storage.inspection import inspect
 from signalbook.storage.schema import REVISION
-from signalbook.storage.writing import GroupUsage
 
 from .conftest import Cli
 

@@ -21,11 +21,11 @@ from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.storage.base import Row, StorageError
+from signalbook.storage.entity_writing import GroupUsage
 from signalbook.storage.schema import REVISION, TABLES
 from signalbook.storage.store import MIGRATIONS, Store, WriteTransaction, _migrate, find_dialect
 from signalbook.storage.subscriptions import RETRYING, DeliveryState, StoredConsent
 from signalbook.storage.words import CURRENT, Condition, Phrase, WordQuery
-from signalbook.storage.writing import GroupUsage
 from signalbook.values import JSON
 from signalbook.xid import ROOT, Xid
 

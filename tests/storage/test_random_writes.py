@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from tests.examples import examples
 
 from signalbook.storage.base import DuplicateId, Row
+from signalbook.storage.entity_writing import GroupUsage
 from signalbook.storage.store import Store
-from signalbook.storage.writing import GroupUsage
 from signalbook.values import JSONObject, digest
 from signalbook.xid import ROOT, Xid
 

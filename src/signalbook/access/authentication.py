@@ -19,8 +19,8 @@ from typing import Any, Final, Protocol
 
 from signalbook.access import sessions, tokens
 from signalbook.access.base import Identity, Unauthenticated
+from signalbook.access.issuers import MAX_TOKEN, TokenVerifier, VerifiedToken
 from signalbook.access.login import LoginClient, check_login
-from signalbook.access.oidc import MAX_TOKEN, TokenVerifier, VerifiedToken
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import StorageError, StorageUnavailable
 from signalbook.storage.store import Store

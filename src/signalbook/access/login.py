@@ -24,7 +24,7 @@ import httpx
 import msgspec
 
 from signalbook.access.base import AuthenticationUnavailable, Unauthenticated
-from signalbook.access.oidc import (
+from signalbook.access.issuers import (
     FRESH,
     PAUSE,
     STALE,

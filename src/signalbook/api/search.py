@@ -15,7 +15,7 @@ from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint, revalidate
 from signalbook.engine.search.query import QueryError, parse_query
-from signalbook.engine.search.results import FACETS, Rank, Search, SearchPage
+from signalbook.engine.search.search import FACETS, Rank, Search, SearchPage
 from signalbook.values import JSON
 
 PATH: Final = "/search"

@@ -78,7 +78,7 @@ def run(
 
 def _search(engine: Engine, query: str, options: SearchOptions, limit: int) -> JSONObject:
     from signalbook.engine.search.query import QueryError, parse_query
-    from signalbook.engine.search.results import FACETS, Search
+    from signalbook.engine.search.search import FACETS, Search
 
     try:
         parsed = parse_query(query)

@@ -22,6 +22,7 @@ from signalbook.storage.base import StorageBusy, StorageError, StorageFull, Stor
 from signalbook.storage.confluent import ConfluentReader, ConfluentStatements, ConfluentWriter
 from signalbook.storage.dialect import IDLE, Dialect, DriverConnection
 from signalbook.storage.entities import EntityReader, EntityStatements
+from signalbook.storage.entity_writing import EntityWriter
 from signalbook.storage.index import IndexReader, IndexStatements, IndexWriter
 from signalbook.storage.outbox import OutboxReader, OutboxStatements, OutboxWriter
 from signalbook.storage.reports import ReportReader, ReportStatements, ReportWriter
@@ -32,7 +33,6 @@ from signalbook.storage.sqlite import SQLite
 from signalbook.storage.subscriptions import SubscriptionReader, SubscriptionStatements, SubscriptionWriter
 from signalbook.storage.tokens import TokenReader, TokenStatements, TokenWriter
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
-from signalbook.storage.writing import EntityWriter
 from signalbook.values import JSON
 
 _LOG: Final = logging.getLogger("signalbook.storage")

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.engine.search.test_results import reading
+from tests.engine.search.test_search import reading
 from tests.engine.write.test_searchindex import content, write
 
 from signalbook.access.decisions import UNRESTRICTED, Access

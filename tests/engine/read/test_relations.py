@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.engine.read.test_impact import ADDRESS, BASE, MADE, ORDER, REGISTRY, json_schema, put
-from tests.engine.search.test_results import reading
+from tests.engine.search.test_search import reading
 
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.engine.engine import Engine

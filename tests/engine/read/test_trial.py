@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.read.test_impact import json_schema, put
 from tests.engine.read.test_relations import ROOT_URL
-from tests.engine.search.test_results import reading
+from tests.engine.search.test_search import reading
 
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.engine.engine import Engine

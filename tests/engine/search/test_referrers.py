@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 from tests.engine.conftest import Registry, registry_of
-from tests.engine.search.test_results import find, reading, xids
+from tests.engine.search.test_search import find, reading, xids
 from tests.engine.write.test_searchindex import OTHER, SCHEMA, avro
 
 from signalbook.engine.search import referrers

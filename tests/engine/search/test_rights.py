@@ -15,10 +15,10 @@ from signalbook.access.base import Identity
 from signalbook.access.decisions import Access, ReadingRules
 from signalbook.access.policy import read_policy
 from signalbook.engine.engine import Engine
-from signalbook.engine.search import results, text
+from signalbook.engine.search import search, text
 from signalbook.engine.search.query import parse_query
-from signalbook.engine.search.results import FACETS, Search, SearchPage
 from signalbook.engine.search.rights import ReadingConditions, find_reading_conditions
+from signalbook.engine.search.search import FACETS, Search, SearchPage
 from signalbook.settings import Settings
 from signalbook.storage.store import Store
 from signalbook.values import JSON, JSONObject
@@ -108,7 +108,7 @@ def test_search_finds_exactly_the_readable_matches(
     query_options: dict[str, Any] = {"query": parse_query(text), "versions": versions}
     _, every = pages(engine, everything, **query_options)
     expected = [hit for hit in every if is_shown(hit, rules)]
-    with patch.object(results, "_MAX_PATTERNS", many):
+    with patch.object(search, "_MAX_PATTERNS", many):
         page, hits = pages(engine, read_policy({"rules": policy_rules}).access(PAT), **query_options)
     assert hits == expected
     assert (page.count, page.complete) == (len(expected), True)

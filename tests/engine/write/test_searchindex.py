@@ -8,7 +8,7 @@ import pytest
 
 from signalbook.engine.engine import Engine
 from signalbook.engine.search.query import parse_query
-from signalbook.engine.search.results import Search
+from signalbook.engine.search.search import Search
 from signalbook.engine.write.commands import Command, Method
 from signalbook.engine.write.searchindex import complete_index
 from signalbook.formats.imports import ROOT_LABEL

@@ -28,7 +28,7 @@ from signalbook.api.openapi.components import (
 )
 from signalbook.engine.read.impact import MAX_DEPTH
 from signalbook.engine.search.query import MAX_QUERY_CHARS
-from signalbook.engine.search.results import FACETS
+from signalbook.engine.search.search import FACETS
 from signalbook.events.dialects import API_PATHS
 from signalbook.events.filters import MAX_FILTERS
 from signalbook.events.sinks.base import sink_protocols

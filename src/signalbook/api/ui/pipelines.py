@@ -22,14 +22,6 @@ from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
 from signalbook.api.pipelines import can_read_reports, read_pipeline_name
 from signalbook.api.ui.attributes import Shown, moment
-from signalbook.api.ui.batchreports import (
-    ReportSums,
-    build_charts,
-    cut_cell,
-    list_definitions,
-    list_named,
-    sum_reports,
-)
 from signalbook.api.ui.charts import Chart, format_number
 from signalbook.api.ui.names import find_names, parse_xids
 from signalbook.api.ui.pages import PATH, Crumb, FormPage, Page, Pages
@@ -43,6 +35,14 @@ from signalbook.api.ui.pipelinestatus import (
     format_duration,
     format_share,
     grade_share,
+)
+from signalbook.api.ui.reportsums import (
+    ReportSums,
+    build_charts,
+    cut_cell,
+    list_definitions,
+    list_named,
+    sum_reports,
 )
 from signalbook.errors import RegistryError
 from signalbook.pipeline_reports import BatchReport, PipelineReports

@@ -11,7 +11,7 @@ from signalbook.api.kernel.paging import PageCursor
 from signalbook.api.ui.pages import PATH, Crumb, Page, UIRequest
 from signalbook.engine.read.view import View
 from signalbook.engine.search.query import QueryError, parse_query
-from signalbook.engine.search.results import FACETS, Rank, Search, SearchHit, SearchPage
+from signalbook.engine.search.search import FACETS, Rank, Search, SearchHit, SearchPage
 from signalbook.errors import RegistryError
 from signalbook.values import JSON
 

@@ -32,7 +32,7 @@ from signalbook.engine.read.nodes import (
 )
 from signalbook.engine.read.pages import ListedPage, PageRequest, Sort, page_by_id, page_by_id_backward, page_sorted
 from signalbook.engine.read.rendering import Renderer, StreamedRendering, make_pointer
-from signalbook.engine.search.results import Search, SearchPage, search
+from signalbook.engine.search.search import Search, SearchPage, search
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.storage.audit import AuditEntry, AuditQuery

@@ -31,9 +31,9 @@ from signalbook.errors import RegistryError
 from signalbook.model import Model
 from signalbook.storage.base import Reader, Row
 from signalbook.storage.confluent import NoIdLeft
+from signalbook.storage.entity_writing import EntityWriter
 from signalbook.storage.schema import fold
 from signalbook.storage.store import WriteTransaction
-from signalbook.storage.writing import EntityWriter
 from signalbook.values import Finding, JSONObject, format_timestamp, parse_timestamp
 from signalbook.xid import Kind, Xid, version_number
 

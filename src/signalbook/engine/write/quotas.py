@@ -12,8 +12,8 @@ from signalbook import dialects
 from signalbook.engine.write.workingcopies import WorkingCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
+from signalbook.storage.entity_writing import EntityWriter
 from signalbook.storage.store import WriteTransaction
-from signalbook.storage.writing import EntityWriter
 from signalbook.values import dump_json
 from signalbook.xid import ROOT, Xid
 

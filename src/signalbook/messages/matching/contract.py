@@ -20,8 +20,8 @@ from signalbook.messages.definitions.normalise import UNRESOLVED, Bases
 from signalbook.messages.definitions.schemas import Lookup
 from signalbook.messages.definitions.source import DefinitionSource, Outline, outline
 from signalbook.messages.eventformats import EventError, find_format
+from signalbook.messages.matching.fits import Fit, MatchSubject, MismatchExplanation, explain, fit_all
 from signalbook.messages.matching.index import MAX_EXPLAINED, DefinitionIndex, IndexBucket, find_member
-from signalbook.messages.matching.matching import Fit, MatchSubject, MismatchExplanation, explain, fit_all
 from signalbook.messages.matching.outcome import Accepted, Dropped, Outcome, Passed, Rejected, decide
 from signalbook.messages.message import Message, Reason
 from signalbook.messages.payload import Payload

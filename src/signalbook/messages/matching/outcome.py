@@ -17,8 +17,8 @@ from signalbook.formats import Schema
 from signalbook.messages.bindings.base import Binding, find_binding
 from signalbook.messages.cloudevents import SPECVERSION, Attribute, CloudEvent, find_invalid_attributes
 from signalbook.messages.definitions.definition import CompiledDefinition, declare_attributes
+from signalbook.messages.matching.fits import MAX_FINDINGS, Fit, MatchSubject, merge_findings, select_by_protocol
 from signalbook.messages.matching.index import allows
-from signalbook.messages.matching.matching import MAX_FINDINGS, Fit, MatchSubject, merge_findings, select_by_protocol
 from signalbook.messages.message import Message, Reason
 from signalbook.messages.payload import Payload, PayloadResult
 from signalbook.messages.properties import LEGACY_NOW, NOW, Property

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from signalbook.formats.base import is_json
 from signalbook.messages import CompiledDefinition, Reason
 from signalbook.messages.cloudevents import REQUIRED, SPECVERSION, find_invalid_attributes
-from signalbook.messages.matching.matching import MAX_FINDINGS, breach_reason
+from signalbook.messages.matching.fits import MAX_FINDINGS, breach_reason
 from signalbook.messages.uritemplates import Template
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import Offsets, build_text_maps

@@ -23,7 +23,7 @@ from signalbook.formats.jsonschema.document import JsonSchemaDocument
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import CloudEvent, CompiledDefinition, Message, Policy, Reason, Rejected
 from signalbook.messages.eventformats import JSON_EVENTS, EventError
-from signalbook.messages.matching.matching import MAX_FINDINGS
+from signalbook.messages.matching.fits import MAX_FINDINGS
 from signalbook.messages.matching.outcome import rejected_payload
 from signalbook.pipeline import native
 from signalbook.pipeline.arrays import Offsets

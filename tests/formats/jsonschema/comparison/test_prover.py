@@ -11,9 +11,9 @@ from signalbook.formats.base import MAX_FINDINGS, Resolve
 from signalbook.formats.compatibility import Difference, SchemaText, find_comparison
 from signalbook.formats.jsonschema import FORMAT
 from signalbook.formats.jsonschema.comparison import compare
-from signalbook.formats.jsonschema.comparison.differences import MESSAGES
 from signalbook.formats.jsonschema.comparison.prover import compare_terms
 from signalbook.formats.jsonschema.comparison.resolution import TermLibrary
+from signalbook.formats.jsonschema.comparison.wording import MESSAGES
 from signalbook.formats.jsonschema.document import load
 from signalbook.values import JSON, JSONObject, dump_json, parse_json
 

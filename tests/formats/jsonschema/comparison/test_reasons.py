@@ -12,7 +12,7 @@ from signalbook.formats import SchemaError
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.jsonschema import FORMAT
 from signalbook.formats.jsonschema.comparison import compare
-from signalbook.formats.jsonschema.comparison.differences import format_value
+from signalbook.formats.jsonschema.comparison.wording import format_value
 from signalbook.values import JSON, dump_json
 
 DRAFT: Final = "JsonSchema/draft/2020-12"

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from signalbook.formats.compatibility import Difference
-from signalbook.formats.jsonschema.comparison.differences import describe_difference, make_undecided
 from signalbook.formats.jsonschema.comparison.facts import Facts, Literals
 from signalbook.formats.jsonschema.comparison.terms import Term, resolve_target
+from signalbook.formats.jsonschema.comparison.wording import describe_difference, make_undecided
 
 
 class Proof(Protocol):

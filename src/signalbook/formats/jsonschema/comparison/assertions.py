@@ -12,12 +12,6 @@ from typing import Any, Final
 
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.jsonschema.comparison.applicators import Proof, Rule
-from signalbook.formats.jsonschema.comparison.differences import (
-    describe_difference,
-    format_first,
-    is_definite,
-    make_undecided,
-)
 from signalbook.formats.jsonschema.comparison.facts import (
     MAX_EXACT,
     Facts,
@@ -38,6 +32,12 @@ from signalbook.formats.jsonschema.comparison.terms import (
     make_term,
     matches,
     resolve_target,
+)
+from signalbook.formats.jsonschema.comparison.wording import (
+    describe_difference,
+    format_first,
+    is_definite,
+    make_undecided,
 )
 from signalbook.formats.patternexamples import MAX_CHARS, make_example
 from signalbook.values import JSON

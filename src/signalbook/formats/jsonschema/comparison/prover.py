@@ -22,12 +22,6 @@ from signalbook.formats.compatibility import Difference
 from signalbook.formats.jsonschema import regexes
 from signalbook.formats.jsonschema.comparison.applicators import COMBINED, DELEGATING, UNIONS, Proof, Rule
 from signalbook.formats.jsonschema.comparison.assertions import ARRAYS, OBJECTS, SCALARS, count_members, is_possible
-from signalbook.formats.jsonschema.comparison.differences import (
-    describe_difference,
-    format_first,
-    is_definite,
-    make_undecided,
-)
 from signalbook.formats.jsonschema.comparison.facts import (
     MAX_EXACT,
     SMALL_TYPES,
@@ -44,6 +38,12 @@ from signalbook.formats.jsonschema.comparison.facts import (
 from signalbook.formats.jsonschema.comparison.resolution import TermLibrary
 from signalbook.formats.jsonschema.comparison.terms import UNEVALUATED, Sameness, Term, resolve_target
 from signalbook.formats.jsonschema.comparison.witnesses import COUNT_KEYWORDS, find_witness, needs_witness
+from signalbook.formats.jsonschema.comparison.wording import (
+    describe_difference,
+    format_first,
+    is_definite,
+    make_undecided,
+)
 from signalbook.formats.jsonschema.dialects import DIALECTS, compile_validator
 from signalbook.formats.jsonschema.document import JsonSchemaDocument, make_uri
 from signalbook.values import JSON, dump_json, parse_json

@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from tests.access.issuer import AUDIENCE, EC_KEY, ED_KEY, RSA_KEY, FakeIssuer, fake_issuer, jwk, raw_token
 
-from signalbook.access import oidc
+from signalbook.access import issuers
 from signalbook.access.authentication import Authenticator, Credentials
 from signalbook.access.base import AuthenticationUnavailable, Identity, Unauthenticated
-from signalbook.access.oidc import TokenVerifier
+from signalbook.access.issuers import TokenVerifier
 from signalbook.settings import Settings
 from signalbook.storage.store import Store
 
@@ -300,7 +300,7 @@ def test_a_new_key_is_found(issuer: FakeIssuer, verifier: TokenVerifier, monkeyp
     verifier.verify(issuer.token())
     issuer.keys.append(jwk(OTHER_RSA, "r2"))
     assert "does not have" in refused(verifier, issuer.token(OTHER_RSA, kid="r2"))  # asked a moment ago
-    monkeypatch.setattr(oidc, "PAUSE", 0.0)
+    monkeypatch.setattr(issuers, "PAUSE", 0.0)
     assert verifier.verify(issuer.token(OTHER_RSA, kid="r2"))
     assert issuer.asked.count("/jwks") == 2
 
@@ -315,8 +315,8 @@ def test_withdrawn_key_invalidates_verified_tokens(
     cached = authenticator.find_verified(old, 2)  # commits do not matter
     assert cached is not None
     assert cached.issuer == issuer.url
-    monkeypatch.setattr(oidc, "PAUSE", 0.0)
-    monkeypatch.setattr(oidc, "FRESH", 0.0)
+    monkeypatch.setattr(issuers, "PAUSE", 0.0)
+    monkeypatch.setattr(issuers, "FRESH", 0.0)
     issuer.keys = [jwk(OTHER_RSA, "r2")]
     new = Credentials(header=b"Bearer " + issuer.token(OTHER_RSA, kid="r2").encode())
     assert authenticator.identify(new, 1).subject == "ann"
@@ -349,21 +349,21 @@ def test_known_keys_are_used_while_the_issuer_is_unavailable(
 ) -> None:
     verifier.verify(issuer.token())
     issuer.away = True
-    monkeypatch.setattr(oidc, "FRESH", 0.0)
-    monkeypatch.setattr(oidc, "PAUSE", 0.0)
+    monkeypatch.setattr(issuers, "FRESH", 0.0)
+    monkeypatch.setattr(issuers, "PAUSE", 0.0)
     assert verifier.verify(issuer.token())
-    monkeypatch.setattr(oidc, "STALE", 0.0)
+    monkeypatch.setattr(issuers, "STALE", 0.0)
     with pytest.raises(AuthenticationUnavailable):
         verifier.verify(issuer.token())
     issuer.away = False
-    monkeypatch.setattr(oidc, "STALE", 100.0)
+    monkeypatch.setattr(issuers, "STALE", 100.0)
     assert verifier.verify(issuer.token())
 
 
 @contextmanager
 def held_up(issuer: FakeIssuer, ask: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Run a block while a thread waits for an answer of the issuer, which comes only after the block."""
-    monkeypatch.setattr(oidc, "_TIMEOUT_SECONDS", 300.0)
+    monkeypatch.setattr(issuers, "_TIMEOUT_SECONDS", 300.0)
     before = len(issuer.asked)
     issuer.answers.clear()
     with ThreadPoolExecutor(1) as pool:
@@ -383,7 +383,7 @@ def test_verification_with_known_keys_does_not_wait_for_the_issuer(
     issuer: FakeIssuer, verifier: TokenVerifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verifier.verify(issuer.token())
-    monkeypatch.setattr(oidc, "PAUSE", 0.0)
+    monkeypatch.setattr(issuers, "PAUSE", 0.0)
     with held_up(issuer, lambda: refused(verifier, issuer.token(kid="new")), monkeypatch):
         assert verifier.verify(issuer.token())
         refused(verifier, issuer.token(kid="another"))

@@ -8,9 +8,9 @@ from tests.engine.write.test_searchindex import ORDER, filled, write
 from signalbook.access.base import NOTHING, Action, Identity
 from signalbook.access.decisions import UNRESTRICTED, Access, RuleTree
 from signalbook.engine.engine import Engine
-from signalbook.engine.search import results
+from signalbook.engine.search import search
 from signalbook.engine.search.query import parse_query
-from signalbook.engine.search.results import Search, SearchPage
+from signalbook.engine.search.search import Search, SearchPage
 from signalbook.storage.store import Store
 
 
@@ -154,16 +154,16 @@ def test_hidden_entities_are_not_found_or_counted(engine: Engine) -> None:
 
 def test_search_with_many_rules_and_groups(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     for many, groups in [(100, 1_000), (1, 1_000), (0, 1_000), (0, 1)]:
-        monkeypatch.setattr(results, "_MAX_PATTERNS", many)
-        monkeypatch.setattr(results, "_MAX_GROUPS", groups)
+        monkeypatch.setattr(search, "_MAX_PATTERNS", many)
+        monkeypatch.setattr(search, "_MAX_GROUPS", groups)
         assert xids(find(engine, "", reading("/*/m*", "/messagegroups/m"))) == ["/messagegroups/m", MADE]
 
 
 def test_matches_are_counted_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = find(engine, "order")
-    monkeypatch.setattr(results, "MAX_MATCHES", everything.count)
+    monkeypatch.setattr(search, "MAX_MATCHES", everything.count)
     assert find(engine, "order").complete
-    monkeypatch.setattr(results, "MAX_MATCHES", everything.count - 1)
+    monkeypatch.setattr(search, "MAX_MATCHES", everything.count - 1)
     page = find(engine, "order")
     assert (page.count, page.complete) == (everything.count - 1, False)
     assert xids(page) == xids(everything)[:-1]
@@ -171,7 +171,7 @@ def test_matches_are_counted_once(engine: Engine, monkeypatch: pytest.MonkeyPatc
 
 def test_hidden_matches_do_not_push_others_out(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor do they show in whether what is counted is all."""
-    monkeypatch.setattr(results, "MAX_MATCHES", 2)
+    monkeypatch.setattr(search, "MAX_MATCHES", 2)
     page = find(engine, "", reading("/messagegroups"))
     assert (page.count, page.complete) == (2, True)
     everything = find(engine, "")

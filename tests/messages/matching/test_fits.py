@@ -10,7 +10,7 @@ from signalbook.messages import Accepted, Contract, Message, Rejected
 from signalbook.messages.bindings.http import BINDING, request
 from signalbook.messages.cloudevents import CloudEvent, Mode
 from signalbook.messages.eventformats import JSON_EVENTS
-from signalbook.messages.matching.matching import MatchSubject, merge_findings, violations
+from signalbook.messages.matching.fits import MatchSubject, merge_findings, violations
 from signalbook.values import Finding
 
 VALUES = st.sampled_from(["a", "b", "a/b", "{x}", "{x}/b", "a/{y}", "a{x}", "{x}/{x}"])
