@@ -3,12 +3,11 @@
 Before Spark hands over a micro-batch, it writes to its checkpoint where the micro-batch begins and ends. After landing,
 it writes that the micro-batch is done. If the driver is killed in between, Spark hands over the same micro-batch again,
 with the same number and so the same batch id. If the journal has that id, nothing is left to do. The journal also keeps
-the offsets, so that a lost checkpoint can be rebuilt from it (``resume``).
+the offsets, so that a lost checkpoint can be rebuilt from it (``restore_checkpoint``).
 """
 
 from __future__ import annotations
 
-import re
 import shutil
 import threading
 import time
@@ -18,7 +17,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
-from uuid import uuid4
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -26,6 +24,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from signalbook.errors import SignalbookError
+from signalbook.pipeline.checkpoint import (
+    COMMITS,
+    OFFSETS,
+    SOURCES,
+    build_input_fingerprint,
+    read_end_offsets,
+    restore_checkpoint,
+)
 from signalbook.pipeline.commands import status
 from signalbook.pipeline.commands.run import build_attempt, check
 from signalbook.pipeline.commit import check_reachable, check_tables, complete_unfinished, convert_disk_errors, land
@@ -42,8 +48,6 @@ from signalbook.pipeline.sources import base, spool
 from signalbook.pipeline.sources.base import RecordSource
 from signalbook.pipeline.sources.receiver import SpoolingSource
 from signalbook.pipeline.spark import SLOW
-from signalbook.pipeline.table_names import escape
-from signalbook.values import fingerprint
 
 _CHECKPOINT: Final = "checkpoint"
 _LOCK: Final = ".lock"
@@ -56,105 +60,6 @@ _DYING: Final = 300.0
 _PATIENCE: Final = 3600.0
 _TURNS: Final = 5
 """How often to start a stream in all, because Spark fails if one of its Python processes takes ten seconds to start."""
-
-# Names and contents of Spark's checkpoint.
-_OFFSETS: Final = "offsets"
-_COMMITS: Final = "commits"
-_METADATA: Final = "metadata"
-_SOURCES: Final = "sources"
-_HEAD: Final = 2  # the format's version, and the settings of the batch
-# The two lines of a file of offsets, and a file of commits, of a query that keeps no state.
-_PLANNED: Final = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}\n'
-_LANDED: Final = 'v1\n{"nextBatchWatermarkMs":0}'
-
-
-def build_input_fingerprint(checkpoint: Path, number: int) -> str:
-    """Return a fingerprint of the input of micro-batch ``number``: its begin and end offsets in the sources.
-
-    Raises ``PipelineError`` if the checkpoint lacks these offsets.
-    """
-    return fingerprint([end_offsets(checkpoint, number - 1) if number else "", end_offsets(checkpoint, number)])
-
-
-def end_offsets(checkpoint: Path, number: int) -> str:
-    """Return the end offsets of micro-batch ``number`` in its sources, as the checkpoint has them.
-
-    Raises ``PipelineError`` if the checkpoint lacks them.
-    """
-    path = checkpoint / _OFFSETS / str(number)
-    try:
-        return "\n".join(path.read_text().splitlines()[_HEAD:])
-    except OSError as error:
-        raise PipelineError(
-            f"cannot read the checkpoint of the stream, {path}: {error.strerror}; "
-            "the output has to be a folder that driver and workers share"
-        ) from error
-
-
-def resume(checkpoint: Path, journal: Journal, job: StreamJob) -> str:
-    """Rebuild a checkpoint that is missing or older than the journal, so that a stream continues after landed batches.
-
-    Return the id of the last landed batch, or an empty string if the checkpoint was valid and stays unchanged. Raises
-    ``PipelineError`` for a checkpoint with batches, or offsets, that differ from those of the journal.
-    """
-    last = _find_last_landed(journal, job.name)
-    planned, committed = _find_newest(checkpoint / _OFFSETS), _find_newest(checkpoint / _COMMITS)
-    if planned < 0:
-        # Remove the temporary files of a killed Java process: Spark does not start a query next to them.
-        for leftover in (checkpoint / _OFFSETS).glob(".*"):
-            leftover.unlink()
-    ends = [_read_end(journal, job, number) for number in range(max(last - 1, 0), last + 1)]
-    # Spark plans a batch before we land it, so that a sound checkpoint has planned at least what the journal has
-    if planned < last and all(ends):
-        _write(checkpoint, last, ends)
-        return job.batch_id(last)
-    # landed without us, or with other offsets: going on would skip messages or land some twice
-    if committed > last or (ends and ends[-1] and planned >= last and end_offsets(checkpoint, last) != ends[-1]):
-        landed = job.batch_id(last) if ends else "the beginning"
-        raise PipelineError(
-            f"the checkpoint of the stream {job.name} is not the one that its batches were landed by, of which the "
-            f"last is {landed}: remove {checkpoint}, and the stream goes on behind that"
-        )
-    return ""
-
-
-def _find_last_landed(journal: Journal, name: str) -> int:
-    """Return the number of the last micro-batch in the journal, -1 without one."""
-    batch = re.compile(rf"{re.escape(escape(name))}-(\d+)")
-    return max((int(match[1]) for entry in journal.list_names() if (match := batch.fullmatch(entry))), default=-1)
-
-
-def _read_end(journal: Journal, job: StreamJob, number: int) -> str:
-    """Return the end offsets of micro-batch ``number`` from the journal, or an empty string if the journal lacks it."""
-    batch = journal.find(job.batch_id(number))
-    return batch.offsets if batch is not None and batch.stream == job.name else ""
-
-
-def _find_newest(folder: Path) -> int:
-    """Return the greatest number of a file in a folder, -1 without one."""
-    return max((int(path.name) for path in folder.glob("*") if path.name.isdecimal()), default=-1)
-
-
-def _write(checkpoint: Path, last: int, ends: list[str]) -> None:
-    """Write the checkpoint that Spark has after the batch ``last``. ``ends`` are the end offsets of the last batches.
-
-    The batch before ``last`` is included, because its end is where ``last`` began. If this process dies before the last
-    file is written, Spark repeats the batch ``last``, which the journal recognises.
-    """
-    if not (checkpoint / _METADATA).exists():
-        _replace(checkpoint / _METADATA, f'{{"id":"{uuid4()}"}}')
-    for number, end in enumerate(ends, last - len(ends) + 1):
-        _replace(checkpoint / _OFFSETS / str(number), _PLANNED + end)
-    # This file comes last. Without it Spark repeats the batch. With it but without the offsets, Spark would not start.
-    _replace(checkpoint / _COMMITS / str(last), _LANDED)
-
-
-def _replace(path: Path, content: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    (path.parent / f".{path.name}.crc").unlink(missing_ok=True)  # Spark's sum of what was there before
-    fresh = path.with_name(f"{path.name}.new")
-    fresh.write_text(content)
-    fresh.replace(path)
 
 
 def stream(
@@ -193,7 +98,7 @@ def stream(
             open_session(job.job.master, jars=job.job.jars, packages=source.packages) as session,
             _wait_for_others(session, home / _JAVA_LOCK, job.name, stop, notify) as alone,
         ):
-            behind = resume(home / _CHECKPOINT, journal, job) if alone else ""
+            behind = restore_checkpoint(home / _CHECKPOINT, journal, job) if alone else ""
             if behind:
                 notify(f"the checkpoint of the stream does not have all that was landed: it goes on behind {behind}")
             spools = isinstance(source, SpoolingSource)
@@ -303,7 +208,7 @@ class MicroBatches:
         attempt = replace(
             build_attempt(replace(job, batch_id=batch_id), self._journal, intake, snapshot),
             stream=self._stream.name,
-            offsets=end_offsets(self._checkpoint, number),
+            offsets=read_end_offsets(self._checkpoint, number),
         )
         return replace(land(attempt, runner, self._show).report(), doubts=snapshot.doubts)
 
@@ -405,7 +310,7 @@ def _lock_stream(journal: Journal, home: Path, name: str) -> Iterator[None]:
 
 def _has_begun(journal: Journal, home: Path, name: str) -> bool:
     """Return True if the stream ``name`` has offsets in its checkpoint, or has received messages from a broker."""
-    places = [place_of(home / _CHECKPOINT / part) for part in (_OFFSETS, _SOURCES, _COMMITS)]
+    places = [place_of(home / _CHECKPOINT / part) for part in (OFFSETS, SOURCES, COMMITS)]
     places.append(status.find_place(journal, name) / spool.RECEIVED)
     with suppress(OSError):  # a store that fails: assume that the stream has begun
         return any(file.size for place in places for file in place.list_files(deep=True))
