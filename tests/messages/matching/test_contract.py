@@ -195,7 +195,9 @@ def test_a_batch_has_an_outcome_for_each_event() -> None:
     outcomes = contract.process(message)
     assert [word(outcome) for outcome in outcomes] == ["m", "unknown_kind", "invalid_cloudevent"]
     assert [outcome.message.body for outcome in outcomes] == [dump_json(sound), dump_json(other), b"5"]
+    assert contract.rejection(message) is None
     empty = Message(content_type="application/cloudevents-batch+json", body=b"[]")
+    assert contract.rejection(empty) is None
     assert contract.process(empty) == ()
 
 

@@ -226,8 +226,8 @@ class Contract:
 
     def rejection(self, message: Message) -> Rejected | None:
         """Return the rejection of a message, or None unless that is its only outcome."""
-        (outcome, *other_outcomes) = self.process(message)
-        return outcome if isinstance(outcome, Rejected) and not other_outcomes else None
+        outcomes = self.process(message)  # none for an empty batch
+        return outcomes[0] if len(outcomes) == 1 and isinstance(outcomes[0], Rejected) else None
 
     def process(self, message: Message) -> tuple[Outcome, ...]:
         """Process a message by all rules of this contract. Return an outcome for each event of a batch (K-47)."""
