@@ -96,6 +96,23 @@ def test_header_can_identify_the_schema(header: bytes, expected: Any) -> None:
     assert contract.presumed(record("t", b"\x06", [("__value_schema_id", header)])) is None
 
 
+def test_last_of_several_headers_identifies_the_schema() -> None:
+    """Serializers add the header, so a forwarded record that was serialized again has two."""
+    documents = {
+        xid: SchemaDocument(content=dump_json(NEW), format="Avro/1.11", xid=f"{S}/versions/1")
+        for xid in (S, content.reference_of_number(S, str(GUID)))
+    }
+    contract = Contract.compile({"/g/m/a": {"protocol": "KAFKA", "dataschemauri": S}}, documents.get, PREFIXED)
+    own, other = (("__value_schema_id", b"\1" + guid) for guid in (GUID.bytes, bytes(16)))
+    (result,) = contract.process(record("t", b"\x06\x02x", [other, own]))
+    assert isinstance(result, Accepted)
+    assert result.data == {"a": 3, "b": "x"}
+    (result,) = contract.process(record("t", b"\x06\x02x", [own, other]))
+    assert reason(result) == "schema_not_found"
+    (result,) = contract.process(record("t", b"\x06\x02x", [own, ("__value_schema_id", None)]))
+    assert reason(result) == "decode_error"
+
+
 def test_writing_schema_selects_among_several_definitions() -> None:
     """The others have nothing to say of it; where it is of none, that is all there is to say."""
     documents = {

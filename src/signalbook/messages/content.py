@@ -288,7 +288,8 @@ def schema_id(message: Message, payload: bytes) -> int | str:
 def _find_schema_header(message: Message) -> bytes | None:
     if not has_schema_header(message):
         return None
-    return next(value for name, value in message.sections["headers"] if name == SCHEMA_HEADER) or b""
+    # Confluent's serializers add the header to those that a record has, and its deserializers read the last one.
+    return [value for name, value in message.sections["headers"] if name == SCHEMA_HEADER][-1] or b""
 
 
 def read_schema_id(data: bytes, format: str) -> tuple[WriterSchema, bytes]:

@@ -19,6 +19,7 @@ def prefix(number: int) -> bytes:
         ([(prefix(7) + b"avro", [])], "7"),
         ([(prefix(7), []), (prefix(8) + b"\0proto", []), (None, [])], "7, 8"),
         ([(b"avro", [("__value_schema_id", b"\1" + GUID.bytes)])], str(GUID)),
+        ([(b"avro", [("__value_schema_id", prefix(7)), ("__value_schema_id", prefix(8))])], "8"),
         ([(b'{"a": 1}', []), (prefix(7), []), (prefix(7), [])], "7"),
     ],
 )

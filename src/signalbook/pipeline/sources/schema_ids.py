@@ -41,7 +41,7 @@ def check_schema_ids(records: Iterable[tuple[bytes | None, Headers]], inputs: Se
 
 def _find_schema_id(value: bytes, headers: Headers) -> int | str | None:
     """Return the schema id before ``value`` or in the header for it; None if there is none."""
-    header = next((header for name, header in headers if name == SCHEMA_HEADER), None)
+    header = next((header for name, header in reversed(headers) if name == SCHEMA_HEADER), None)
     # Only a header can begin with a guid. Otherwise a value in Avro might look as if it began with one.
     if header is None and not value.startswith(b"\0"):
         return None
