@@ -16,7 +16,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 from tests.pipeline.kafkarows import (
@@ -642,6 +642,33 @@ def test_payloads_with_a_wire_prefix_take_the_fast_path(contracts: list[Contract
     scanned = (b"\0\0\0\0\x08\0" + PROTO_VALUES[0], event_headers({"ce_type": b"parcel.scanned"}))
     _, tables = check_batches(contracts[5], batches(measured, scanned), fast=True)
     assert [row["id"] for table_rows in tables.values() for row in table_rows] == ["P", "P"]
+
+
+AVRO_ID = ("__value_schema_id", b"\0\0\0\0\7")
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([b"", AVRO_ID[1]]),
+            st.lists(st.sampled_from([AVRO_ID, ("__value_schema_id", b"\0\0\0\0\x09")]), max_size=2),
+        ),
+        min_size=1,
+        max_size=9,
+    )
+)
+@example([(b"", [AVRO_ID])])
+@settings(max_examples=examples(30))
+def test_a_header_can_name_the_schema_of_data_in_base64(contracts: list[Contract], parcels: Any, sent: Any) -> None:
+    """The events are in structured mode, with the schema's id before their data or in the record's header."""
+    records = []
+    for number, (prefix, ids) in enumerate(sent):
+        data = b64encode(prefix + AVRO_VALUES[0]).decode()
+        event = parcels.event(number, type="parcel.measured", data=..., data_base64=data)
+        records.append((json.dumps(event).encode(), [("content-type", b"application/cloudevents+json"), *ids]))
+    tally, _ = check_batches(contracts[5], batches(*records))
+    sound = [bool(prefix) if not ids else ids[-1] == AVRO_ID and not prefix for prefix, ids in sent]
+    assert tally.landed.total() == sum(sound)
 
 
 @pytest.mark.parametrize(
