@@ -46,9 +46,9 @@ from signalbook.pipeline.processing.verdicts import (
     Verdicts,
     apply_judge,
     build_event_judge,
+    find_missing_data_reasons,
     find_reasons,
     reject_broken_event,
-    reject_missing_data,
 )
 from signalbook.pipeline.sources.base import MessageBatch
 
@@ -315,7 +315,7 @@ class FastPath:
         target = self._target(definition)
         decode = find_payload_decoder(definition, sent)
         if decode is None and sent == NO_DATA:
-            same = reject_missing_data(definition) if kind[0] in self._alone else None
+            same = find_missing_data_reasons(definition) if kind[0] in self._alone else None
             return EventRoute(definition, target, refuse_all, checks, same)
         if decode is None:
             return EventRoute(definition, target, undecoded, checks, None)

@@ -219,8 +219,8 @@ def build_event_judge(definition: CompiledDefinition, content_type: str) -> Judg
     return lambda payload: rejected_payload(_NO_MESSAGE, CloudEvent(attributes=attributes, body=payload), definition)
 
 
-def reject_missing_data(definition: CompiledDefinition) -> PayloadReasons | None:
-    """Return the rejection of events that fit a definition but have no data, or None if they are accepted."""
+def find_missing_data_reasons(definition: CompiledDefinition) -> PayloadReasons | None:
+    """Return the reasons to reject events that fit a definition but have no data, or None if they are accepted."""
     rejected = rejected_payload(_NO_MESSAGE, CloudEvent(attributes={}), definition)
     return None if rejected is None else PayloadReasons(definition, None, lambda _payload: rejected)
 
