@@ -9,7 +9,7 @@ A batch passes these steps, in this order:
    ``shared_types.py`` chooses between several definitions of a type. ``plain.py`` routes messages that carry no event:
    by address, by the schema that they state (``prefixed.py``), and by members of their payloads (``members.py``).
 5. Decoding: ``decoding.py`` finds the decoder of a definition. The native module decodes payloads by plans
-   (``json_plans.py``, ``avro_plans.py``, ``protobuf_plans.py``). ``resolution.py`` is for older versions of a schema.
+   (``json_plans.py``, ``avro_plans.py``, ``protobuf_plans.py``). ``resolution.py`` is for other versions of a schema.
 6. Verdict: ``verdicts.py`` says why messages are dead letters.
 7. Rows and dead letters: ``rows.py``, with the keys of ``keys.py``, and ``deadletters.py``.
 

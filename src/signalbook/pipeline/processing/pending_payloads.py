@@ -1,8 +1,7 @@
 """Match messages one by one, and decode the payloads of many messages at once. They land if their payloads conform.
 
-This is for messages whose headers are not read as columns (``binary.py``): requests, messages of brokers that
-are not events, and events whose attributes are in places that depend on the protocol. Messages whose payload the native
-module refuses are processed again one by one, which finds the reasons.
+This is for messages that the fast path leaves over, and for messages of protocols that ``binary.py`` does not know.
+Messages whose payload the native module refuses are processed again one by one, which finds the reasons.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""The fast path for CloudEvents: from messages to rows of the tables of definitions, whole columns at a time.
+"""The fast path: from messages to rows of the tables of definitions, whole columns at a time.
 
-Events become columns (``modes.py``) and wait until there are enough for a batch (``batch.py``). The type of an event
-gives it a route to the definition of this type, if no other definition could fit the event. If a few definitions share
-the type, the event gets a route to each of them. Then its attributes (``attributes.py``) and its payload
-(``decoding.py``) are checked. The results, and the reasons for rejections (``verdicts.py``), are the same as those of
-``Contract.process``. Doubtful events are left over for the slow path, which processes messages one by one.
+Messages become columns (``modes.py``). Those that carry no CloudEvent go to ``plain.py``. Events wait until there are
+enough for a batch (``batch.py``). The type of an event gives it a route to the definition of this type, if no other
+definition could fit the event. If a few definitions share the type, the event gets a route to each of them. Then its
+attributes (``attributes.py``) and its payload (``decoding.py``) are checked. The results, and the reasons for
+rejections (``verdicts.py``), are the same as those of ``Contract.process``. Doubtful messages are left over for the
+slow path, which processes messages one by one.
 """
 
 from __future__ import annotations
@@ -72,8 +73,9 @@ _Routed = list[tuple[EventRoute, Offsets]]
 
 
 class FastPath:
-    """The fast path of a contract for events in the content mode ``mode`` that came by ``protocol`` (empty for files).
+    """The fast path of a contract for messages in the content mode ``mode`` that came by ``protocol``.
 
+    ``protocol`` is empty for files. Messages that carry no event go to a ``PlainPath`` if the mode reads them.
     ``target`` returns the row builder of a definition. ``judge`` processes the message at an index of a batch on the
     slow path, and returns its rejection, or ``None`` if the message has another outcome. Callers must exhaust the
     iterators that ``take`` and ``flush`` return: results are made while they are read.

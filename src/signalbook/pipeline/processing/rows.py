@@ -303,7 +303,7 @@ class LeftOver:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A number of messages that no definition fits and that the policy drops."""
+    """A number of messages that no definition fits and that the policy drops or passes on."""
 
     messages: int
 
