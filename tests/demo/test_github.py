@@ -10,6 +10,9 @@ import pytest
 
 from signalbook.demo import github
 from signalbook.demo.traffic import SeededFault
+from signalbook.messages import Accepted, Policy, Rejected
+from signalbook.messages.bindings.http import request
+from signalbook.pipeline.job.snapshot import Snapshot
 
 SCHEMA = {
     "$schema": "http://json-schema.org/draft-07/schema",
@@ -27,7 +30,7 @@ SCHEMA = {
             "additionalProperties": False,
         },
     },
-    "oneOf": [],
+    "oneOf": [{"$ref": "#/definitions/user"}],
 }
 EXAMPLES: list[dict[str, Any]] = [
     {"name": "issues", "examples": [{"action": "opened", "sender": {"login": "me[bot]"}}]},
@@ -78,6 +81,23 @@ def test_every_kind_of_fault_is_seeded(webhooks: github.Webhooks) -> None:
     assert {template.fault for template in cloudevents} == set(SeededFault)
     wrong = next(t for t in http if t.fault is SeededFault.WRONG_TYPE)
     assert json.loads(json.loads(wrong.line)["body"])["sender"] == -0.5
+
+
+@pytest.mark.parametrize("cloudevents", [False, True])
+def test_templates_end_as_they_say(webhooks: github.Webhooks, cloudevents: bool) -> None:
+    group = github.CLOUDEVENTS_GROUP if cloudevents else github.HTTP_GROUP
+    documents = [("github", github.webhook_definitions(webhooks))]
+    contract = Snapshot.of_documents(documents, [f"/messagegroups/{group}"]).compile(Policy())
+    make_templates = (github.sound_templates, github.faulty_templates)
+    for template in (one for make in make_templates for one in make(webhooks, cloudevents=cloudevents)):
+        delivery = json.loads(template.line)
+        headers, body = delivery["headers"].items(), delivery["body"].encode()
+        (outcome,) = contract.process(request(delivery["method"], delivery["path"], tuple(headers), body))
+        if isinstance(outcome, Rejected):
+            assert outcome.reason == template.reason, outcome.violations
+        else:
+            assert isinstance(outcome, Accepted)
+            assert (outcome.definition.xid, template.reason) == (template.definition, "")
 
 
 def test_a_source_is_a_legal_uri(webhooks: github.Webhooks) -> None:

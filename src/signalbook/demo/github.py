@@ -211,9 +211,13 @@ def _build_template(
     text = cut(dump_json(body), fault).decode("utf-8", "ignore")
     request = {"method": "POST", "path": "/webhooks", "headers": headers, "body": text}
     reason = "" if webhooks.conforms(payload.definition, body) else "schema_violation"
+    if fault is not None:
+        # Requests that are told apart by a header have no type that could be unknown.
+        is_request = fault is SeededFault.UNKNOWN_EVENT and not cloudevents
+        reason = "no_match" if is_request else REASONS[fault]
     return TrafficTemplate(
         line=dump_json(request),
         definition=f"/messagegroups/{group}/messages/{message}",
-        reason=REASONS[fault] if fault else reason,
+        reason=reason,
         fault=fault,
     )

@@ -23,7 +23,7 @@ class SeededFault(StrEnum):
     BAD_SOURCE = "bad source"
 
 
-# The dead-letter reason (messages.Reason) every fault of a kind must end with.
+# The dead-letter reason (messages.Reason) that every fault of a kind must end with in an event.
 REASONS: Final = {
     SeededFault.WRONG_TYPE: "schema_violation",
     SeededFault.MISSING_FIELD: "schema_violation",
