@@ -8,13 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.pipeline.kafkarows import event_headers, rows
+from tests.pipeline.processing.test_routing import check_batches
 
-from signalbook.messages import Contract
+from signalbook.messages import Contract, parse_flags
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.processing import attributes
 from signalbook.pipeline.processing.attributes import EnvelopeChecks
 from signalbook.pipeline.processing.batch import EventBatch
 from signalbook.pipeline.processing.modes import StructuredMode
-from signalbook.pipeline.sources.base import build_single_batch
+from signalbook.pipeline.sources.base import build_single_batch, read_record_batches
 
 XID = "/messagegroups/g/messages/m"
 NEEDED = {"specversion": "1.0", "id": "1", "source": "s", "type": "t"}
@@ -117,3 +120,22 @@ def test_checks_equal_those_of_the_definition(declared: dict[str, Any], data: st
                 assert checks._breaches.by_number[-1 - number] == tuple(breach)
             else:
                 assert dict(next(maps) or ()) == context
+
+
+@pytest.mark.parametrize("types", ["ab", "ba"])
+def test_definitions_that_differ_in_strict_delivery_share_no_checks(types: str) -> None:
+    """Only one of them checks the partition, whichever comes first (K-46)."""
+    messages = {
+        name: {
+            "envelope": "CloudEvents/1.0",
+            "envelopemetadata": {"type": {"value": name}},
+            "protocol": "KAFKA",
+            "protocoloptions": {"topic": "t", "partition": 1},
+        }
+        for name in "ab"
+    }
+    snapshot = Snapshot.of_documents([("g", {"messagegroups": {"g": {"messages": messages}}})])
+    contract = snapshot.compile(parse_flags(["/messagegroups/g/messages/a:strict_delivery=true"]))
+    records = [(b"{}", event_headers({"ce_type": name.encode()})) for name in types]
+    tally, _ = check_batches(contract, list(read_record_batches(rows(*records, partition=2, topic="t"))))
+    assert (tally.landed, tally.reasons) == ({"/messagegroups/g/messages/b": 1}, {"metadata_violation": 1})

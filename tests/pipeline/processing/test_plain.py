@@ -4,6 +4,7 @@ import gzip
 import json
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -26,6 +27,7 @@ from tests.pipeline.processing.test_routing import check_batches, processed, rea
 
 from signalbook.messages import Contract, parse_flags
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.processing.attributes import EnvelopeChecks
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.captures import KAFKA as CAPTURES
@@ -210,6 +212,16 @@ def test_plain_records_take_the_fast_path(contracts: list[Contract], topic: str,
     (found,) = tables.values()
     context = {"regional": [("region", "eu"), ("parcel", "k")], "y": [("kind", "k")]}.get(landed)
     assert (found[0]["_context"], found[0]["ce_datacontenttype"]) == (context, None)
+
+
+def test_content_types_share_the_checks_of_properties(contracts: list[Contract]) -> None:
+    """Senders may make up content types, and each ``EnvelopeChecks`` caches values."""
+    found: list[tuple[str, Record]] = [
+        ("regions/eu", (PARCEL, [("content-type", f"application/{number}+json".encode())])) for number in range(2)
+    ]
+    with patch.object(EnvelopeChecks, "__init__", autospec=True, side_effect=EnvelopeChecks.__init__) as mock:
+        tally, _ = processed(contracts[0], CAPTURES, records_of(found))
+    assert (tally.landed.total(), mock.call_count) == (2, 1)
 
 
 def test_events_take_it_next_to_plain_definitions(contracts: list[Contract]) -> None:

@@ -9,11 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 from tests.pipeline.kafkarows import batches
-from tests.pipeline.processing.test_routing import check, check_batches, outcome
+from tests.pipeline.processing.test_routing import check, check_batches, outcome, read
 
 from signalbook.formats.jsonschema import JsonSchema
 from signalbook.messages import Contract, parse_flags
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.processing import attributes as envelopes
+from signalbook.pipeline.processing import routing
+from signalbook.pipeline.sources.files import JSONL
 
 GROUP = "/messagegroups/g"
 A: dict[str, Any] = {
@@ -222,3 +225,29 @@ def test_records_land_as_the_variant_for_kafka(contracts: list[Contract], type: 
     headers = [*headers_of(1, type, "/", "s"), ("content-type", b"application/json")]
     tally, _ = check_batches(contracts[0], batches(*[(b'{"a":1}', headers)] * 5), fast=True)
     assert tally.landed == {f"{GROUP}/messages/{type}.{place}": 5}
+
+
+def test_definitions_that_differ_in_their_schema_forget_contexts_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They share cached contexts, whose limit the second batch reaches."""
+    monkeypatch.setattr(envelopes, "_MOST_CONTEXTS", 10)
+    monkeypatch.setattr(routing, "MIN_BATCH_BYTES", 0)
+    monkeypatch.setattr(routing, "_MAX_BATCH_BYTES", 0)
+    metadata = {"type": {"value": "t"}, "source": {"type": "uritemplate", "value": "/{shop}/{order}"}}
+    messages = {
+        name: {
+            "envelope": "CloudEvents/1.0",
+            "envelopemetadata": metadata,
+            "dataschemaformat": "JsonSchema/draft-07",
+            "dataschema": SCHEMAS[name],
+        }
+        for name in ("a", "b")
+    }
+    contract = Snapshot.of_documents([("g", {"messagegroups": {"g": {"messages": messages}}})]).compile(parse_flags(()))
+    found = []
+    for first in (0, 6, 12):
+        sent = [("t", f"/shop{first + number}/7", None, ('{"a":1}', '{"b":"x"}')[number % 2]) for number in range(6)]
+        found += read(JSONL, b"".join(line(first + number, values) for number, values in enumerate(sent)))
+    tally, tables = check_batches(contract, found, JSONL, fast=True)
+    assert tally.landed == {f"{GROUP}/messages/a": 9, f"{GROUP}/messages/b": 9}
+    contexts = {row["ce_source"]: dict(row["_context"]) for rows in tables.values() for row in rows}
+    assert contexts == {f"/shop{number}/7": {"shop": f"shop{number}", "order": "7"} for number in range(18)}

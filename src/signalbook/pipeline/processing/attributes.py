@@ -186,7 +186,8 @@ def build_checks_key(definition: CompiledDefinition) -> bytes:
     raw = definition.definition
     metadata = {name: entry for name, entry in (raw.get("envelopemetadata") or {}).items() if name != "type"}
     stated = raw.get("datacontenttype"), raw.get("dataschemaformat"), raw.get("protocol"), raw.get("protocoloptions")
-    return canonical_json([metadata, *stated, definition.payload_type])
+    # Whether options for delivery are checked depends on the policy, so the options that are checked are needed, too.
+    return canonical_json([metadata, *stated, definition.payload_type, sorted(definition.options)])
 
 
 def _find_free_templates(definition: CompiledDefinition, properties: Collection[str]) -> Mapping[str, Template]:

@@ -104,11 +104,11 @@ class BinaryMode:
     def read_events(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
         """Return events as columns, and the indices of refused messages."""
         # The content of records is their values, one after the other. A request has more content than its payload.
-        spans = (
-            None if messages.records is None else PayloadSpans.within(messages.content, messages.starts, messages.ends)
-        )
+        spans = None
         if messages.records is None:
             messages = replace(messages, records=request_records(messages))
+        else:
+            spans = PayloadSpans.within(messages.content, messages.starts, messages.ends)
         records = messages.records
         assert records is not None
         values = records.column("value").cast(pa.binary())

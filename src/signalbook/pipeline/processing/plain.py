@@ -119,6 +119,7 @@ class PlainPath:
         self._index = AddressIndex(_find_definitions_without_event(contract, protocol), protocol)
         self._prefixed = {definition.xid for definition in self._index.definitions if is_prefixed(definition)}
         self._routes: dict[tuple[str, str, bool], Route | None] = {}
+        self._checks: dict[str, EnvelopeChecks] = {}
         self._prefixed_plans: PlanCache = {}
         self._choosers: dict[tuple[str, ...], DefinitionChooser] = {}
         self._waiting: list[_WaitingMessages] = []
@@ -288,7 +289,10 @@ class PlainPath:
         has_checks = definition.protocol == self._protocol and (
             definition.protocol_templates or definition.options - {self._index.address_property}
         )
-        checks = EnvelopeChecks(definition, "", definition.options) if has_checks else None
+        # shared by all content types, which do not matter to it
+        if has_checks and definition.xid not in self._checks:
+            self._checks[definition.xid] = EnvelopeChecks(definition, "", definition.options)
+        checks = self._checks.get(definition.xid)
         payload_reasons = None
         if alone:
 

@@ -68,7 +68,11 @@ class HeldEvents:
     @classmethod
     def of(cls, batch: EventBatch, routes: Sequence[EventRoute], events: Offsets, protocol: str) -> HeldEvents:
         """Check events that came by ``protocol`` against ``routes``. Routes for the protocol must come first."""
-        numbers = np.stack([route.checks.number_contexts(batch, events) for route in routes])
+        # Once for all routes that share checks, because a second call may forget the contexts of the first.
+        known = {
+            checks: checks.number_contexts(batch, events) for checks in dict.fromkeys(route.checks for route in routes)
+        }
+        numbers = np.stack([known[route.checks] for route in routes])
         fits = numbers >= 0
         own_schema = np.stack([has_own_schema(batch, route.definition, events) for route in routes])
         counts, decoded, settled = fits.copy(), np.zeros_like(fits), np.zeros(len(events), np.bool_)
