@@ -313,7 +313,7 @@ def test_a_checkpoint_of_another_stream(job: Job, topic: Topic) -> None:
     streams = folder(job) / "streams"
     shutil.rmtree(streams / "stream" / "checkpoint")
     shutil.move(streams / "other" / "checkpoint", streams / "stream")
-    with pytest.raises(PipelineError, match=r"last is stream-000000000: remove .*checkpoint, and the stream goes on"):
+    with pytest.raises(PipelineError, match=r"last one is stream-000000000.: remove .*checkpoint, and the"):
         follow(job)
 
 
